@@ -1,0 +1,220 @@
+"""What RanSwitch and StaSwitch share: at each slot, choose an offset, exchange two slots, release the first.
+
+A word below `stay` chooses offset 0, and each further `unit` of words the next offset, so that the law is a law
+of integers over 2^64: Pr[l] = unit / 2^64 for 1 ≤ l < window, and the rest is Pr[0]. StaSwitch differs only in
+its `reach`: the number of slots that a value may wait in all.
+"""
+
+from abc import abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from decimal import Decimal
+from fractions import Fraction
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from whenmask.errors import ParameterError, positive_number, whole_number
+from whenmask.keystream import Keystream
+from whenmask.law import WINDOW_HINT
+from whenmask.mechanisms.temporal import Temporal
+
+ONE = 1 << 64
+# Words that a walk reads ahead.
+AHEAD = 256
+# Slots that a walk keeps behind it before it drops them.
+BEHIND = 1024
+# Placeholder values that a draw adds at a time at the end of a series.
+TAIL = 1024
+
+
+@dataclass(frozen=True, init=False, repr=False)
+class Switch(Temporal):
+    """A switch mechanism: a window, and the probability `unit` / 2^64 of each other slot in it."""
+
+    window: int
+    unit: int
+
+    @classmethod
+    def from_units(cls, unit: int, *, window: int) -> Self:
+        """Make the mechanism from q in units of 2^-64, exactly."""
+        window = whole_number("window", window, least=2, hint=WINDOW_HINT)
+        unit = whole_number("unit", unit, least=1, hint="it is q in units of 2^-64")
+        if unit * window > ONE:
+            hint = f"a value must be at least as likely to stay as to go to any one other slot: q ≤ 1/{window}"
+            raise ParameterError("`q` must be at most 1/window", f"q={unit / ONE:g}", hint)
+        mechanism = cls.__new__(cls)
+        object.__setattr__(mechanism, "window", window)
+        object.__setattr__(mechanism, "unit", unit)
+        return mechanism
+
+    @classmethod
+    def from_probabilities(cls, *, q: float | Fraction | Decimal, window: int) -> Self:
+        """Make the mechanism from the probability q of each other slot in the window, 0 < q ≤ 1/window."""
+        window = whole_number("window", window, least=2, hint=WINDOW_HINT)
+        hint = f"it is the probability of each other slot in the window: above 0 and at most 1/{window}"
+        if positive_number("q", q, hint=hint) * window > 1 + 1e-15:
+            raise ParameterError("`q` must be at most 1/window", f"q={float(q):g}", hint)
+        unit = min(max(round(Fraction(q) * ONE), 1), ONE // window)
+        return cls.from_units(unit, window=window)
+
+    def _set(self, window: int, fits: Callable[[int, int], bool]) -> None:
+        """Set the smallest unit that fits, for the constructors."""
+        window = whole_number("window", window, least=2, hint=WINDOW_HINT)
+        object.__setattr__(self, "window", window)
+        object.__setattr__(self, "unit", smallest_unit(window, fits))
+
+    @property
+    def q(self) -> float:
+        """The probability of each other slot in the window."""
+        return self.unit / ONE
+
+    @property
+    def p(self) -> float:
+        """The probability of offset 0."""
+        return self.stay / ONE
+
+    @property
+    def stay(self) -> int:
+        """The probability of offset 0, in units of 2^-64."""
+        return ONE - (self.window - 1) * self.unit
+
+    @property
+    @abstractmethod
+    def reach(self) -> int:
+        """How many slots a value may wait in all, −1 for no limit."""
+
+    @property
+    def identity(self) -> str:
+        """The mechanism's name and exact parameters."""
+        return f"{type(self).__name__}(window={self.window}, unit={self.unit})"
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}.from_units({self.unit}, window={self.window})"
+
+    def draw(self, words: Keystream) -> "SwitchDraw":
+        """Start a release for many values at a time (compiled)."""
+        return SwitchDraw(self, words)
+
+    def walk(self, words: Keystream) -> "SwitchWalk":
+        """Start a release for one value at a time (plain Python)."""
+        return SwitchWalk(self, words)
+
+
+def smallest_unit(window: int, fits: Callable[[int, int], bool]) -> int:
+    """Return the smallest unit with `fits(unit, window)`, which must hold from some unit on."""
+    low, high = 1, ONE // window
+    while low < high:
+        middle = (low + high) // 2
+        if fits(middle, window):
+            high = middle
+        else:
+            low = middle + 1
+    return low
+
+
+class SwitchDraw:
+    """The compiled form: a stretch of slots at a time, carrying over the slots that are not decided yet."""
+
+    def __init__(self, mechanism: Switch, words: Keystream) -> None:
+        # Here, not above: only a batch is worth numba's 0.4 s.
+        from whenmask.kernels import switch
+
+        self._kernels = switch
+        self._words = words
+        self._window = mechanism.window
+        self._reach = mechanism.reach
+        self._stay = np.uint64(mechanism.stay)
+        self._unit = np.uint64(mechanism.unit)
+        self._arrived = 0
+        self._slot = 0
+        self._carry = np.empty(0, dtype=np.int64)
+
+    def push(self, count: int) -> NDArray[np.int64]:
+        """Take `count` more values; return the sources of the slots that are decided now."""
+        work = np.concatenate([self._carry, np.arange(self._arrived, self._arrived + count)])
+        self._arrived += count
+        due = max(0, work.size - (self._window - 1))
+        offsets = self._kernels.offsets(self._words.words(self._slot, due), self._stay, self._unit)
+        self._kernels.switch(work, offsets, self._slot, self._reach)
+        self._slot += due
+        self._carry = work[due:].copy()
+        return work[:due]
+
+    def finish(self) -> NDArray[np.int64]:
+        """Go on with placeholders until every value is out, then drop the placeholders and close up."""
+        length = self._arrived
+        pieces = [np.empty(0, dtype=np.int64)]
+        while (self._carry < length).any():
+            piece = self.push(self._window + min(TAIL, length))
+            pieces.append(piece[piece < length])
+        return np.concatenate(pieces)
+
+
+class SwitchWalk:
+    """The plain form: one slot at a time."""
+
+    memory: int | None = None
+
+    def __init__(self, mechanism: Switch, words: Keystream) -> None:
+        self._words = words
+        self._wait = mechanism.window - 1
+        self._reach = mechanism.reach
+        self._stay = np.uint64(mechanism.stay)
+        self._unit = np.uint64(mechanism.unit)
+        self._arrived = 0
+        self._slot = 0
+        # The sources of the slots from `_slot` on, behind `_head` slots that are gone.
+        self._work: list[int] = []
+        self._head = 0
+        # Offsets of the next slots, the last one first.
+        self._ahead: list[int] = []
+
+    def push(self) -> tuple[int, ...]:
+        """Take one more value; return the source of the slot that is decided now, if any."""
+        # Written for CPython: one attribute read each, no calls; this is the cost of a stream.
+        work, arrived, slot = self._work, self._arrived, self._slot
+        work.append(arrived)
+        self._arrived = arrived + 1
+        if arrived - slot < self._wait:
+            return ()
+        ahead = self._ahead
+        offset = ahead.pop() if ahead else self._read_ahead()
+        head = self._head
+        released = work[head]
+        if offset and not 0 <= self._reach < offset + slot - released:
+            waiting, released = released, work[head + offset]
+            work[head + offset] = waiting
+        self._slot = slot + 1
+        self._head = head + 1
+        if head >= BEHIND:
+            del work[: head + 1]
+            self._head = 0
+        return (released,)
+
+    def _read_ahead(self) -> int:
+        """Turn the next words into offsets, the last one first, and return the first."""
+        words = self._words.words(self._slot, AHEAD)
+        offsets = np.where(words < self._stay, 0, 1 + (words - self._stay) // self._unit)
+        self._ahead = offsets[::-1].tolist()
+        return self._ahead.pop()
+
+    def finish(self) -> list[int]:
+        """Go on with placeholders until every value is out, then drop the placeholders and close up."""
+        length, owed = self._arrived, self._arrived - self._slot
+        released: list[int] = []
+        while len(released) < owed:
+            released += [source for source in self.push() if source < length]
+        return released
+
+    def state(self) -> tuple[int, int, list[int]]:
+        """Return what `restore` needs."""
+        return self._arrived, self._slot, self._work[self._head :]
+
+    def restore(self, state: Any) -> None:
+        """Go on from a state."""
+        self._arrived, self._slot, work = state
+        self._work = list(work)
+        self._head = 0
+        self._ahead = []
