@@ -15,7 +15,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from whenmask.kernels.kinds import FILL, MERGE, NEW, OPEN, STAY, TAKE
+from whenmask.kernels.kinds import CLOSE, FILL, MERGE, NEW, OPEN, STAY, TAKE
 
 Words: TypeAlias = NDArray[np.uint64]
 Indices: TypeAlias = NDArray[np.int64]
@@ -39,29 +39,29 @@ def wide(x: np.uint64, y: np.uint64) -> tuple[np.uint64, np.uint64]:
 @njit(cache=True)
 def carried(fraction: np.uint64, word: np.uint64, ways: np.uint64) -> bool:
     """Say whether the second word, times the number of ways, carries into the result of the first."""
-    return fraction > ALL - ways and wide(word, ways)[0] > ALL - fraction
+    return bool(fraction > ALL - ways and wide(word, ways)[0] > ALL - fraction)
 
 
 @njit(cache=True)
-def pick(first: np.uint64, second: np.uint64, height: int) -> int:
+def pick(first: np.uint64, second: np.uint64, height: int) -> np.int64:
     """Return ⌊z·height / 2^128⌋ for the integer z of two words."""
     ways = np.uint64(height)
     path, fraction = wide(first, ways)
-    return np.int64(path) + carried(fraction, second, ways)
+    return np.int64(path) + np.int64(carried(fraction, second, ways))
 
 
 @njit(cache=True)
-def pick_pair(first: np.uint64, second: np.uint64, height: int) -> tuple[int, int]:
+def pick_pair(first: np.uint64, second: np.uint64, height: int) -> tuple[np.int64, np.int64]:
     """Return the two digits of ⌊z·h(h−1) / 2^128⌋ to the base h − 1, as an ordered pair of different paths."""
     ways = np.uint64(height)
     upper, rest = wide(first, ways)
     digit, fraction = wide(rest, ways - ONE)
     filled, taken = np.int64(upper), np.int64(digit)
     if carried(fraction, second, ways * (ways - ONE)):
-        taken += 1
+        taken += np.int64(1)
         if taken == height - 1:
-            filled, taken = filled + 1, 0
-    return filled, taken + (taken >= filled)
+            filled, taken = filled + np.int64(1), np.int64(0)
+    return filled, taken + np.int64(taken >= filled)
 
 
 @njit(cache=True)
@@ -123,3 +123,71 @@ def first_open(work: Indices, start: int, stop: int) -> int:
     while start < stop and work[start] != OPEN:
         start += 1
     return start
+
+
+@njit(cache=True)
+def rehearse(words: Words, stacked: Words, prefixes: Indices) -> None:
+    """Fill each row with the first steps of a plan of its own."""
+    trials, steps = prefixes.shape
+    paths = np.empty((2, stacked.shape[1]), np.int64)
+    for i in range(trials):
+        place = np.zeros(3, np.int64)
+        advance(words[4 * steps * i : 4 * steps * (i + 1)], stacked, paths, prefixes[i], place)
+
+
+@njit(cache=True)
+def weigh(prefix: Indices, slots: Indices, ends: Indices, logs: NDArray[np.float64]) -> float:
+    """Return the log-probability of the first steps of a plan, −∞ where it is impossible.
+
+    Args:
+        prefix: For each slot its source if that is a value before the end, any negative number otherwise.
+        slots: For each value the slot that it goes to, a negative number if it is later than the end.
+        ends: Room for, at each open slot, the outstanding value of its path; and the other way round.
+        logs: For each kind and height the log-probability of one choice of that kind.
+    """
+    height, total = 0, 0.0
+    last, start = ends
+    for t in range(prefix.size):
+        source, slot = prefix[t], slots[t]
+        fills, takes = 0 <= slot < t, 0 <= source < t
+        if source == t:
+            kind = STAY
+        elif not fills and not takes:
+            kind = NEW
+            last[t] = start[t] = t
+        elif not takes:
+            kind = FILL
+            last[t] = last[slot]
+            start[last[t]] = t
+        elif not fills:
+            kind = TAKE
+            start[t] = start[source]
+            last[start[t]] = t
+        else:
+            kind = CLOSE if last[slot] == source else MERGE
+            value, first = last[slot], start[source]
+            last[first] = value
+            start[value] = first
+        if height >= logs.shape[1]:
+            return -np.inf
+        total += logs[kind, height]
+        height += (kind == NEW) - (kind in (CLOSE, MERGE))
+    return total
+
+
+@njit(cache=True)
+def weigh_all(prefixes: Indices, logs: NDArray[np.float64], totals: NDArray[np.float64]) -> None:
+    """Put the log-probability of each row into `totals`."""
+    trials, steps = prefixes.shape
+    ends = np.empty((2, steps), np.int64)
+    slots = np.empty(steps, np.int64)
+    for i in range(trials):
+        slots[:] = OPEN
+        sound = True
+        for slot in range(steps):
+            source = prefixes[i, slot]
+            if source >= 0:
+                sound = sound and source < steps and slots[source] == OPEN
+                if sound:
+                    slots[source] = slot
+        totals[i] = weigh(prefixes[i], slots, ends, logs) if sound else -np.inf

@@ -1,4 +1,4 @@
-"""The chain of heights behind PureSwitch: its eigenvalue, its probabilities as integers, the best parameters.
+"""The Gibbs law behind PureSwitch: its weights, its eigenvalue, and the best parameters for a budget.
 
 With x = e^(−2θ) and c = e^(−a) the step weights from height h are those of docs/guarantees.md, Eq. (3):
 
@@ -10,7 +10,7 @@ A release must be the same on every machine, so the integers must be too. Hence 
 integer calls a library whose last digit may differ (LAPACK, a sum in an unstated order, `exp` and `log` of the
 C library): only +, −, ×, ÷ and √ on floats, which IEEE 754 fixes to the bit, and `decimal`, which is correctly
 rounded by its specification. The recursions run from both ends towards the most likely height, where they are
-stable, and what remains of λ's error is one residual, which is measured and goes into epsilon.
+stable, and what remains of λ's error is one residual, which is measured and goes into epsilon (heights.py).
 """
 
 import math
@@ -25,28 +25,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from whenmask.errors import ParameterError
-from whenmask.guarantee import precise, round_up
-from whenmask.kernels.kinds import CLOSE, FILL, MERGE, NEW, STAY, TAKE
+from whenmask.guarantee import precise
 
-# Heights are cut where (window − 1) times the stationary mass at the last one is below this.
-NEGLIGIBLE = 1e-30
-# ... and in any case before a new path would be rarer than this, so that its integer over 2^128 stays precise.
-RAREST = 2.0**-80
 # Heights at which x^h is smaller play no part at all; their squares must not underflow.
 VANISHING = 1e-120
 # The largest typical height, 1/(2θ), for which the tables are of a sane size (200 MB).
 HIGHEST = 1 << 20
-# A stored probability is within this of its formula, relatively; docs/guarantees.md counts the roundings.
-ROUNDING = 2.0**-46
-# The guarantee holds for runs of up to this many steps, including those after the end of the series.
-LIFETIME = 1 << 48
 # Beyond this budget nothing is left to gain, and probabilities would fall below what the integers hold.
 LARGEST_EPSILON = 50.0
 # Below this budget a = 0 is best for every window; above it the other minimum is searched for.
 SPARSE_EPSILON = 1.5
-# 2θ stays below both of these: steeper gains less than 0.2%, and makes choices too rare for the integers.
-STEEPEST = 7.0
+# A first move has a probability of about e^(−a−2θ), which the integers hold while a + 2θ is at most this.
 RARITY = 55.0
+# The 2θ that are chosen stay below this: more gains less than 0.2%, and second moves would be too rare.
+STEEPEST = 7.0
 # The search runs over 2θ(window − 1) in these steps, between these bounds.
 GRID = 1 / 64
 SEARCHED = (0.5, 4.0)
@@ -141,7 +133,7 @@ def _approach(
     next nearer height to here: by reversibility π(here)/π(nearer) = (ψ(here)/ψ(nearer))²·back/near.
     """
     ratio = mass = moment = 0.0
-    ratios = []
+    ratios: list[float] = []
     for stay, leave, come, fetch in zip(same, away, near, back, strict=True):
         gap = eigenvalue - stay - leave * ratio
         if gap <= 0.0:
@@ -198,167 +190,23 @@ def solve(weights: Weights) -> Solution:
         eigenvalue = following if low < following < high else (low + high) / 2
 
 
-@dataclass(frozen=True, eq=False)
-class Table:
-    """The law in use: for each height the probabilities of the six kinds, as integers over 2^128.
-
-    Attributes:
-        x: e^(−2θ) as used, exactly.
-        c: e^(−a) as used, exactly.
-        eigenvalue: λ, the reference that the errors are measured against.
-        probabilities: For each kind and height; what `stacked` holds, as floats.
-        stacked: For each height and each kind but the last, the integers of the kinds up to it added up, as two
-            words: the upper ones in `stacked[0]`, the lower ones in `stacked[1]`.
-        error: An upper bound of |ln(stored probability / exact form)| over all kinds and heights.
-        stationary: The stationary law of the stored chain on the heights 0 … H.
-    """
-
-    x: float
-    c: float
-    eigenvalue: float
-    probabilities: Floats
-    stacked: NDArray[np.uint64]
-    error: float
-    stationary: Floats
-
-    @property
-    def top(self) -> int:
-        """The greatest height, H."""
-        return self.probabilities.shape[1] - 1
-
-    @property
-    def mean(self) -> float:
-        """The mean height: half the expected displacement."""
-        return float(self.stationary @ np.arange(self.top + 1))
-
-    def epsilon(self, window: int) -> float:
-        """Return a + 2θ(window − 1) with everything that rounding can add to it, rounded up (Theorem 6)."""
-        choices = max(self.top, self.top * (self.top - 1))
-        with precise():
-            exact = -Decimal(self.c).ln() - (window - 1) * Decimal(self.x).ln()
-            kinds = (window + 1) * 2 * Decimal(self.error)
-            indices = Decimal(LIFETIME + window + 1) * choices / ((1 << 128) - choices)
-            return round_up(exact + kinds + indices)
-
-    def delta(self, window: int) -> float:
-        """Return (window − 1) times the stationary mass of the greatest height, rounded up (Theorem 6)."""
-        # The float computation of the stationary law is off by less than 1e-6 of each entry.
-        return (window - 1) * float(self.stationary[-1]) * (1 + 1e-6)
-
-
-@lru_cache(maxsize=32)
-def tabulate(theta: float, a: float, window: int) -> Table:
-    """Return the integers of the chain with the given parameters.
-
-    Raises:
-        ParameterError: The parameters ask for heights beyond `HIGHEST`, or for moves rarer than `RAREST`.
-    """
-    x, c = shrink(2 * theta), shrink(a)
-    weights = Weights.of(x, c, _enough(x))
-    solution = solve(weights)
-    top = _top(weights, solution, window)
-    up = _ratios(weights, solution, top)
-    power = powers(x, top + 2)
-    h = np.arange(top + 1, dtype=np.float64)
-    here = power[:-1] / solution.eigenvalue
-    fewer = np.zeros(top + 1)  # of one choice that leads one down, but for c
-    fewer[1:] = power[:-2] / up / solution.eigenvalue
-    terms = np.zeros((6, top + 1))
-    terms[STAY] = here
-    terms[FILL] = terms[TAKE] = h * c * here
-    terms[NEW, :-1] = power[1:-1] * c * up / solution.eigenvalue
-    terms[CLOSE] = h * fewer
-    terms[MERGE] = h * (h - 1) * c * fewer
-    return _stored(x, c, solution.eigenvalue, terms)
-
-
 def shrink(exponent: float) -> float:
     """Return e^(−exponent), correctly rounded on every machine."""
     with precise():
         return float((-Decimal(exponent)).exp())
 
 
-def _enough(x: float) -> int:
-    """Return a number of heights beyond which nothing happens: the typical height and many deviations more."""
+def enough_heights(x: float) -> int:
+    """Return a number of heights beyond which nothing happens: the typical height and many deviations more.
+
+    Raises:
+        ParameterError: It is beyond what tables hold.
+    """
     if x >= 1 or 1 / (1 - x) > HIGHEST:
         hint = "ask for a larger epsilon or a smaller window: about window/epsilon values would wait at a time"
         raise ParameterError("the typical height would be beyond what tables hold", f"e^(−2θ)={x!r}", hint)
     typical = int(1 / (1 - x))
     return typical + 16 * math.isqrt(typical) + 64
-
-
-def _top(weights: Weights, solution: Solution, window: int) -> int:
-    """Return the first height at which the stationary mass is negligible, or a step further up too rare."""
-    last = weights.same.size - 1
-    _, ratios = descend(solution.eigenvalue, weights, solution.peak, last)
-    mass, height = 1.0 / solution.mass, solution.peak
-    while height < last and (window - 1) * mass > NEGLIGIBLE:
-        ratio = ratios[last - height - 1]
-        up, down = float(weights.up[height]), float(weights.down[height + 1])
-        if up * ratio < RAREST * solution.eigenvalue:
-            break
-        mass *= ratio * ratio * up / down
-        height += 1
-    if height == 0:
-        hint = "make theta or a smaller"
-        raise ParameterError("with these parameters no value would ever move", f"top height {height}", hint)
-    return height
-
-
-def _ratios(weights: Weights, solution: Solution, top: int) -> Floats:
-    """Return ψ(h+1)/ψ(h) for h = 0 … top − 1."""
-    _, above = descend(solution.eigenvalue, weights, solution.peak, top)
-    _, below = ascend(solution.eigenvalue, weights, 0, solution.peak)
-    return np.concatenate([1 / np.array(below), above[::-1]])
-
-
-def _stored(x: float, c: float, eigenvalue: float, terms: Floats) -> Table:
-    """Turn the terms of the rows, which add up to one but for rounding, into integers that do so exactly.
-
-    The likeliest kind of each row takes what the others leave. A term carries at most 7 roundings and each sum of
-    six terms 5 more, so a quotient is off by at most 8·2^-53 and the difference of the row's sum from one; the
-    likeliest kind, with at least a sixth of the whole, by at most 120·2^-53 and the same difference.
-    """
-    total = terms[0] + terms[1] + terms[2] + terms[3] + terms[4] + terms[5]
-    shares = terms / total
-    likeliest = shares.argmax(axis=0)[None]
-    others = shares.copy()
-    np.put_along_axis(others, likeliest, 0.0, axis=0)
-    scaled = others * 2.0**64
-    upper = scaled.astype(np.uint64)
-    lower = ((scaled - upper) * 2.0**64).astype(np.uint64)
-    left, right = _added(upper, lower)
-    np.put_along_axis(lower, likeliest, -right[-1:], axis=0)
-    np.put_along_axis(upper, likeliest, ~left[-1:] + (right[-1:] == 0), axis=0)
-    smallest = float(shares[shares > 0].min())
-    error = float(np.abs(total - 1).max()) + ROUNDING + 2.0**-128 / smallest
-    if not (upper | lower)[shares > 0].all():
-        raise ParameterError("with these parameters a choice would be too rare for the integers in use")
-    stacked = np.stack(_added(upper[:STAY], lower[:STAY]))
-    stacked = np.ascontiguousarray(stacked.transpose(0, 2, 1))
-    probabilities = upper * 2.0**-64 + lower * 2.0**-128
-    return Table(x, c, eigenvalue, probabilities, stacked, error, _stationary(probabilities))
-
-
-def _added(upper: NDArray[np.uint64], lower: NDArray[np.uint64]) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
-    """Return the running sums, along the first axis, of integers of two words each."""
-    high, low = upper.copy(), lower.copy()
-    for i in range(1, len(high)):
-        low[i] += low[i - 1]
-        high[i] += high[i - 1] + (low[i] < low[i - 1])
-    return high, low
-
-
-def _stationary(probabilities: Floats) -> Floats:
-    """Return the stationary law of the chain of heights, by detailed balance from its peak to both sides."""
-    up = probabilities[NEW, :-1]
-    down = (probabilities[CLOSE] + probabilities[MERGE])[1:]
-    peak = int(np.count_nonzero(np.logical_and.accumulate(up > down)))
-    above = np.cumprod(up[peak:] / down[peak:])
-    below = np.cumprod(down[:peak][::-1] / up[:peak][::-1])[::-1]
-    masses = np.concatenate([below, [1.0], above])
-    stationary: Floats = masses / masses.sum()
-    return stationary
 
 
 @lru_cache(maxsize=256)
@@ -382,7 +230,7 @@ def choose_parameters(epsilon: float, window: int) -> tuple[float, float]:
     def cost(slope: float) -> float:
         theta, a = parameters(slope)
         x = shrink(2 * theta)
-        return solve(Weights.of(x, shrink(a), _enough(x))).mean
+        return solve(Weights.of(x, shrink(a), enough_heights(x))).mean
 
     dense = min(spread, (window - 1) * min(STEEPEST, (RARITY - spread) / 2))
     if spread <= SPARSE_EPSILON:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from whenmask.kernels.kinds import FILL, MERGE, NEW, OPEN, STAY, TAKE
 from whenmask.keystream import Keystream
-from whenmask.mechanisms.gibbs import Table
+from whenmask.mechanisms.heights import Table
 
 # Words that one step reads: two for the kind of choice, two for the paths.
 STEP_WORDS = 4
@@ -76,18 +76,6 @@ class PureDraw:
         return np.concatenate(pieces)
 
 
-class Rows(dict[int, tuple[int, ...]]):
-    """The upper words of the stacked integers of each height, behind a −1, made when a height is first reached."""
-
-    def __init__(self, table: Table) -> None:
-        super().__init__()
-        self._upper = table.stacked[0]
-
-    def __missing__(self, height: int) -> tuple[int, ...]:
-        row = self[height] = (-1, *self._upper[height].tolist())
-        return row
-
-
 class PureWalk:
     """The plain form: one slot at a time."""
 
@@ -96,7 +84,7 @@ class PureWalk:
     def __init__(self, table: Table, words: Keystream) -> None:
         self._words = words
         self._stacked = table.stacked
-        self._rows = Rows(table)
+        self._rows = table.rows
         self._arrived = 0
         self._opens: list[int] = []
         self._values: list[int] = []

@@ -41,8 +41,8 @@ class Temporal(ABC):
 
     @property
     @abstractmethod
-    def claim(self) -> Claim:
-        """What the mechanism's paper says of it. Not a guarantee."""
+    def claim(self) -> Claim | None:
+        """What the mechanism's paper says of it, if there is one. Not a guarantee."""
 
     def plan(self, n: int, *, key: Key | None = None, series: Series = None, run: str | None = None) -> Plan:
         """Draw a plan for a series of `n` values.
