@@ -281,10 +281,10 @@ def dispatches(window: int, threshold: int) -> tuple[int, ...]:
     """Return integers in proportion to the P_d of TM, d = 0 … window−1; their sum is {window, threshold}.
 
     The stationary weight of a window is the product, over its filled slots, of the number of empty slots after
-    each. Let N(n, d) be the weight of the windows of n slots of which slot 0 is filled and slot d is empty, over
-    the threshold. Then N(n, 1) = {n−2, threshold−1}, and N(n, d+1) = N(n, d) + N(n−1, d): where slot d + 1 is empty
-    and d filled, slot d weighs one more than slot d + 1 does where they are exchanged, and that one is the weight
-    without the filled slot. So each n takes one running sum over the one before.
+    each. Let N(n, d) be the weight, over the threshold, of the windows of n slots with slot 0 filled and slot d
+    empty. Then N(n, 1) = {n−2, threshold−1}, and N(n, d+1) = N(n, d) + N(n−1, d): moving a filled slot from d + 1
+    to d, before the empty one, adds one to its factor, which leaves the weight of the window without it. So each
+    n takes one running sum over the one before.
     """
     moves: list[int] = []
     for size, row in enumerate(islice(stirling_rows(), window - 1)):
