@@ -13,6 +13,18 @@ import numpy as np
 ONE = 1 << 64
 
 
+class Script:
+    """A keystream whose first words are given; the others are 0."""
+
+    def __init__(self, words: list[int]) -> None:
+        self._words = words
+
+    def words(self, first: int, count: int) -> np.ndarray:
+        """Return `count` words from word `first` on."""
+        wanted = self._words[first : first + count]
+        return np.array(wanted + [0] * (count - len(wanted)), dtype=np.uint64)
+
+
 def threshold(words: Iterable[int], window: int, floor: int, unit: int) -> list[int]:
     """Return the sources of the slots, one for each word."""
     empties = list(range(window))
@@ -28,8 +40,11 @@ def threshold(words: Iterable[int], window: int, floor: int, unit: int) -> list[
         if chosen is not None:
             written[chosen] = step
         # The slot that comes takes the entry of the slot that goes, or else of the one just written to.
-        empties[empties.index(step if was_empty else chosen)] = step + window
-        if chosen in empties:  # both of them are gone: one entry fewer, and the last one moves there
+        gone = step if was_empty or chosen is None else chosen
+        empties[empties.index(gone)] = step + window
+        if (
+            chosen is not None and chosen in empties
+        ):  # both of them are gone: one entry fewer, and the last one moves there
             last = empties.pop()
             if last != chosen:
                 empties[empties.index(chosen)] = last

@@ -56,7 +56,7 @@ class Stream:
 
     @property
     def pending(self) -> int:
-        """How many values are held for their slots, or, where values may be lost or repeated, in case they have one."""
+        """How many values wait for their slot, or may have one where values are lost or repeated."""
         return len(self._held)
 
     @property

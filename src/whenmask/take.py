@@ -142,6 +142,9 @@ def _take_pandas(values: Any, source: NDArray[np.int64], holes: Holes, empty: An
     if empty is EMPTY or empty is None:
         nullable = _nullable(numbered) if numbered.ndim == 1 else numbered.apply(_nullable)
         return nullable.reindex(source).set_axis(values.index)
+    for dtype in [values.dtype] if values.ndim == 1 else set(values.dtypes):
+        if isinstance(dtype, np.dtype):
+            _cell(empty, dtype)  # pandas would warn, and change the type
     try:
         taken = numbered.reindex(source, fill_value=empty).set_axis(values.index)
     except (TypeError, ValueError):
