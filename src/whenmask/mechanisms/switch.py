@@ -30,8 +30,8 @@ TAIL = 1024
 
 
 @dataclass(frozen=True, init=False, repr=False)
-class Switch(Temporal):
-    """A switch mechanism: a window, and the probability `unit` / 2^64 of each other slot in it."""
+class Offsets(Temporal):
+    """A mechanism that chooses offsets: a window, and the probability `unit` / 2^64 of each other slot in it."""
 
     window: int
     unit: int
@@ -81,17 +81,21 @@ class Switch(Temporal):
         return ONE - (self.window - 1) * self.unit
 
     @property
-    @abstractmethod
-    def reach(self) -> int:
-        """How many slots a value may wait in all, −1 for no limit."""
-
-    @property
     def identity(self) -> str:
         """The mechanism's name and exact parameters."""
         return f"{type(self).__name__}(window={self.window}, unit={self.unit})"
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}.from_units({self.unit}, window={self.window})"
+
+
+class Switch(Offsets):
+    """A mechanism that exchanges each slot with the one at the offset chosen."""
+
+    @property
+    @abstractmethod
+    def reach(self) -> int:
+        """How many slots a value may wait in all, −1 for no limit."""
 
     def draw(self, words: Keystream) -> "SwitchDraw":
         """Start a release for many values at a time (compiled)."""
