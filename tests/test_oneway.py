@@ -111,7 +111,7 @@ def test_calibrations_that_there_are():
     """Forward has no guarantee to calibrate to, and says what has; neither takes a made-up calibration."""
     with pytest.raises(ParameterError, match=r"no guarantee is proved for Forward; .* Hint: PureSwitch"):
         Forward(1, window=5)
-    with pytest.raises(ParameterError, match='`calibrate` must be "claim" for Forward'):
+    with pytest.raises(ParameterError, match="`calibrate` names no calibration"):
         Forward(1, window=5, calibrate="hope")  # type: ignore[arg-type]
     with pytest.raises(ParameterError, match="`calibrate` names no calibration"):
         Backward(1, window=5, calibrate="hope")  # type: ignore[arg-type]

@@ -392,7 +392,7 @@ def test_identity_and_repr():
             {"epsilon": 1, "window": 10},
             'no guarantee is proved for Threshold; got calibrate="guarantee". Hint: Pu',
         ),
-        ({"epsilon": 1, "window": 10, "calibrate": "hope"}, '`calibrate` must be "claim" for Threshold'),
+        ({"epsilon": 1, "window": 10, "calibrate": "hope"}, "`calibrate` names no calibration"),
         ({"epsilon": 0, "window": 10, "calibrate": "claim"}, "`epsilon` must be finite and above zero"),
         ({"epsilon": math.nan, "window": 10, "calibrate": "claim"}, "`epsilon` must be finite and above zero"),
         ({"epsilon": 1, "window": 2, "calibrate": "claim"}, "`window` must be at least 3"),

@@ -11,8 +11,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from whenmask.errors import ParameterError, whole_number
+from whenmask.errors import whole_number
 from whenmask.keystream import Context, Key, Keystream
+from whenmask.law import Latency
 from whenmask.mechanisms.temporal import Temporal
 
 # Words that a walk reads ahead.
@@ -92,6 +93,11 @@ class DispatchWalk(ABC):
 class Dispatch(Temporal):
     """A mechanism that writes each value to a slot of the window ahead, or each slot from the window behind."""
 
+    @property
+    def latency(self) -> Latency:
+        """A slot is decided when its own value has come."""
+        return Latency.fixed(0)
+
     @abstractmethod
     def draw(self, words: Keystream) -> DispatchDraw:
         """Start a release for many values at a time (compiled)."""
@@ -106,12 +112,3 @@ class Dispatch(Temporal):
             row[:steps] = draw.push(steps)
             row[steps:] = draw.written()
         return rows
-
-
-def refuse_guarantee(name: str, calibrate: object) -> None:
-    """Accept only the calibration that a mechanism without a proved guarantee has."""
-    if calibrate == "guarantee":
-        hint = 'PureSwitch(epsilon, window=window) is proved; or accept the paper\'s claim: calibrate="claim"'
-        raise ParameterError(f"no guarantee is proved for {name}", 'calibrate="guarantee"', hint)
-    if calibrate != "claim":
-        raise ParameterError(f'`calibrate` must be "claim" for {name}', f"calibrate={calibrate!r}")

@@ -8,12 +8,13 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from whenmask.errors import ParameterError, positive_number
+from whenmask.errors import positive_number
 from whenmask.guarantee import Claim, Guarantee, precise, round_up
 from whenmask.keystream import Key, Keystream
 from whenmask.law import Law
-from whenmask.mechanisms.dispatch import Dispatch, DispatchDraw, DispatchWalk, refuse_guarantee
-from whenmask.mechanisms.ranswitch import EPSILON_HINT, Calibration, guaranteed_epsilon
+from whenmask.mechanisms.calibration import EPSILON_HINT, Calibration, check_calibration, refuse_guarantee
+from whenmask.mechanisms.dispatch import Dispatch, DispatchDraw, DispatchWalk
+from whenmask.mechanisms.ranswitch import guaranteed_epsilon
 from whenmask.mechanisms.switch import ONE, Offsets
 
 Promise: TypeAlias = Callable[[int, int], float]
@@ -24,12 +25,7 @@ class OneWay(Offsets, Dispatch):
 
     def __init__(self, epsilon: float, *, window: int, calibrate: Calibration = "guarantee") -> None:
         epsilon = positive_number("epsilon", epsilon, hint=EPSILON_HINT)
-        promised = self._promise(calibrate)
-        self._set(window, lambda unit, window: promised(unit, window) <= epsilon)
-        least = promised(self.unit, self.window)
-        if least > epsilon:
-            hint = f"the least that probabilities of 64 bits can give at this window is epsilon={least!r}"
-            raise ParameterError("`epsilon` is too small for the window", f"epsilon={epsilon:g}", hint)
+        self._calibrate(epsilon, window, self._promise(calibrate))
 
     @staticmethod
     @abstractmethod
@@ -82,9 +78,7 @@ class Backward(OneWay):
 
     @staticmethod
     def _promise(calibrate: Calibration) -> Promise:
-        if calibrate not in ("guarantee", "claim"):
-            hint = 'choose "guarantee" (proved) or "claim" (published)'
-            raise ParameterError("`calibrate` names no calibration", f"calibrate={calibrate!r}", hint)
+        check_calibration(calibrate)
         return guaranteed_epsilon if calibrate == "guarantee" else claimed_epsilon
 
     @property
@@ -147,6 +141,8 @@ class Forward(OneWay):
         >>> round(mechanism.claim.epsilon, 6), round(mechanism.law().empty, 3)
         (4.0, 0.312)
     """
+
+    provable = False
 
     @staticmethod
     def _promise(calibrate: Calibration) -> Promise:

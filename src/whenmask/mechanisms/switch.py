@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from whenmask.errors import ParameterError, positive_number, whole_number
 from whenmask.keystream import Keystream
-from whenmask.law import WINDOW_HINT
+from whenmask.law import WINDOW_HINT, Latency
 from whenmask.mechanisms.temporal import Temporal
 
 ONE = 1 << 64
@@ -59,11 +59,15 @@ class Offsets(Temporal):
         unit = min(max(round(Fraction(q) * ONE), 1), ONE // window)
         return cls.from_units(unit, window=window)
 
-    def _set(self, window: int, fits: Callable[[int, int], bool]) -> None:
-        """Set the smallest unit that fits, for the constructors."""
+    def _calibrate(self, epsilon: float, window: int, promised: Callable[[int, int], float]) -> None:
+        """Set the smallest unit whose promise, a falling function of unit and window, is at most epsilon."""
         window = whole_number("window", window, least=2, hint=WINDOW_HINT)
+        unit = smallest_unit(window, lambda unit: promised(unit, window) <= epsilon)
+        if (least := promised(unit, window)) > epsilon:
+            hint = f"the least that probabilities of 64 bits can give at this window is epsilon={least!r}"
+            raise ParameterError("`epsilon` is too small for the window", f"epsilon={epsilon:g}", hint)
         object.__setattr__(self, "window", window)
-        object.__setattr__(self, "unit", smallest_unit(window, fits))
+        object.__setattr__(self, "unit", unit)
 
     @property
     def q(self) -> float:
@@ -79,6 +83,11 @@ class Offsets(Temporal):
     def stay(self) -> int:
         """The probability of offset 0, in units of 2^-64."""
         return ONE - (self.window - 1) * self.unit
+
+    @property
+    def parameters(self) -> dict[str, float]:
+        """The probabilities in use."""
+        return {"p": self.p, "q": self.q}
 
     @property
     def identity(self) -> str:
@@ -97,6 +106,11 @@ class Switch(Offsets):
     def reach(self) -> int:
         """How many slots a value may wait in all, −1 for no limit."""
 
+    @property
+    def latency(self) -> Latency:
+        """A slot is decided when the last value that it may take has come."""
+        return Latency.fixed(self.window - 1)
+
     def draw(self, words: Keystream) -> "SwitchDraw":
         """Start a release for many values at a time (compiled)."""
         return SwitchDraw(self, words)
@@ -106,12 +120,12 @@ class Switch(Offsets):
         return SwitchWalk(self, words)
 
 
-def smallest_unit(window: int, fits: Callable[[int, int], bool]) -> int:
-    """Return the smallest unit with `fits(unit, window)`, which must hold from some unit on."""
+def smallest_unit(window: int, fits: Callable[[int], bool]) -> int:
+    """Return the smallest unit that fits, or the largest there is if none does; all from some unit on fit."""
     low, high = 1, ONE // window
     while low < high:
         middle = (low + high) // 2
-        if fits(middle, window):
+        if fits(middle):
             high = middle
         else:
             low = middle + 1

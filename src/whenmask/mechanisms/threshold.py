@@ -16,8 +16,8 @@ from whenmask.errors import ParameterError, positive_number, whole_number
 from whenmask.guarantee import Claim, precise, round_up
 from whenmask.keystream import Key, Keystream
 from whenmask.law import Law
-from whenmask.mechanisms.dispatch import Dispatch, DispatchDraw, DispatchWalk, refuse_guarantee
-from whenmask.mechanisms.ranswitch import EPSILON_HINT, Calibration
+from whenmask.mechanisms.calibration import EPSILON_HINT, Calibration, refuse_guarantee
+from whenmask.mechanisms.dispatch import Dispatch, DispatchDraw, DispatchWalk
 from whenmask.mechanisms.switch import ONE
 
 # The kernel's choice among empty slots is a product of two numbers below this and at most this.
@@ -60,6 +60,8 @@ class Threshold(Dispatch):
         >>> mechanism.threshold, round(mechanism.claim.epsilon, 3), round(mechanism.expected_cost(), 6)
         (6, 3.78, 4.0)
     """
+
+    provable = False
 
     window: int
     threshold: int
@@ -116,6 +118,11 @@ class Threshold(Dispatch):
     def rho(self) -> float:
         """The probability that a value is kept whose slot is still empty: 1 for TM, less for ETM."""
         return self.unit / ONE
+
+    @property
+    def parameters(self) -> dict[str, float]:
+        """The threshold and the probability of keeping a value."""
+        return {"threshold": self.threshold, "rho": self.rho}
 
     @property
     def identity(self) -> str:
