@@ -56,7 +56,7 @@ class Stream:
 
     @property
     def pending(self) -> int:
-        """How many values wait for their slot."""
+        """How many values wait for their slot, or may have one where values are lost or repeated."""
         return len(self._held)
 
     @property
@@ -90,6 +90,8 @@ class Stream:
 
     def flush(self) -> list[Any]:
         """End the series; return all that waited. Nothing can be pushed afterwards."""
+        if self._ended:
+            return []
         self._ended = True
         released = self._released(self._walk.finish())
         self._held.clear()
