@@ -10,12 +10,12 @@ from whenmask.errors import ParameterError, positive_number, whole_number
 from whenmask.guarantee import Guarantee
 from whenmask.kernels.kinds import FILL, MERGE, OPEN, STAY
 from whenmask.keystream import Context, Key, Keystream
-from whenmask.law import WINDOW_HINT, Law, UnitCosts
+from whenmask.law import WINDOW_HINT, Latency, Law, UnitCosts
 from whenmask.mechanisms import waiting
+from whenmask.mechanisms.calibration import EPSILON_HINT
 from whenmask.mechanisms.gibbs import choose_parameters
 from whenmask.mechanisms.heights import Table, tabulate
 from whenmask.mechanisms.paths import STEP_WORDS, PureDraw, PureWalk
-from whenmask.mechanisms.ranswitch import EPSILON_HINT
 from whenmask.mechanisms.temporal import Temporal
 
 # What a partial plan holds at a slot whose source is not known yet.
@@ -88,6 +88,11 @@ class PureSwitch(Temporal):
         """The mechanism's name and exact parameters, which fix the integers in use on every machine."""
         return f"PureSwitch(window={self.window}, theta={self.theta.hex()}, a={self.a.hex()})"
 
+    @property
+    def parameters(self) -> dict[str, float]:
+        """The prices in use: of a slot of displacement, and of a cycle fewer."""
+        return {"theta": self.theta, "a": self.a}
+
     def __repr__(self) -> str:
         return f"PureSwitch.from_parameters(theta={self.theta!r}, a={self.a!r}, window={self.window})"
 
@@ -123,13 +128,14 @@ class PureSwitch(Temporal):
         return (units or UnitCosts()).weigh(self.window, 2 * self.table.mean, 0.0, 0.0, 0.0)
 
     @property
-    def latency(self) -> waiting.Latency:
-        """How many further values must arrive before a slot can be released."""
-        return waiting.latency(self.table)
+    def latency(self) -> Latency:
+        """A slot is released when it and all slots before it are filled, which has no bound."""
+        waits = waiting.slot_waits(self.table)
+        return Latency(waits.mean, waits.quantile(0.99), None)
 
     def latency_quantile(self, probability: float) -> int:
-        """Return the number of further values within which a slot can be released with the given probability."""
-        return self.latency.quantile(probability)
+        """Return the number of further values within which a slot is released with the given probability."""
+        return waiting.slot_waits(self.table).quantile(probability)
 
     def timing_delta(self, delay: int) -> float:
         """Return what must be added to delta when an observer sees the clock (docs/guarantees.md, Theorem 7).

@@ -124,8 +124,8 @@ def displacement_law(table: Table, window: int) -> Law:
 
 
 @dataclass(frozen=True, eq=False)
-class Latency:
-    """How many further values must arrive before a slot is released, far from the ends of a series.
+class Waits:
+    """How many further values arrive before a slot is released, away from the ends of a series.
 
     A slot is released when it and all slots before it are filled.
 
@@ -150,8 +150,8 @@ class Latency:
 
 
 @lru_cache(maxsize=32)
-def latency(table: Table) -> Latency:
-    """Return the latency.
+def slot_waits(table: Table) -> Waits:
+    """Return how long slots wait for their release.
 
     Up to height 128 it is exact, from the chain of the height and the number of slots that were open when the
     slot's turn came. Above, the number of those still open after a while is taken as a Poisson number with its
@@ -159,13 +159,13 @@ def latency(table: Table) -> Latency:
     """
     if table.top <= EXACT_HEIGHT:
         tail = _exact_tail(table)
-        return Latency(np.arange(tail.size, dtype=np.float64), tail, float(tail.sum()), "exact")
+        return Waits(np.arange(tail.size, dtype=np.float64), tail, float(tail.sum()), "exact")
     waits = modes(table, SLOWEST)
     grid = np.linspace(0, waits.beyond(TAIL / 2, 2), POINTS)
     tail = np.array([-math.expm1(-waits.lasting(wait, 2)) for wait in grid])
     # A sum over whole waits is the integral and half of the first term (Euler and Maclaurin).
     mean = float(np.trapezoid(tail, grid) + tail[0] / 2)
-    return Latency(grid, tail, mean, "approximate, off by less than 1%")
+    return Waits(grid, tail, mean, "approximate, off by less than 1%")
 
 
 def _exact_tail(table: Table) -> Floats:
