@@ -19,8 +19,6 @@ from whenmask.mechanisms.values.perturbed import Perturbed, as_array, transmitte
 
 # With thresholds of 64 bits and positions of 64 bits no probabilities are further apart than e^88.7.
 LARGEST_EPSILON = 90.0
-HALF_WORD = np.uint64(32)
-LOW_HALF = np.uint64((1 << 32) - 1)
 
 
 @dataclass(frozen=True, init=False)
@@ -53,8 +51,8 @@ class Piecewise:
         >>> from whenmask import Key
         >>> mechanism = Piecewise(2.0, lower=0, upper=100)
         >>> released = mechanism.perturb([20.5] * 10_000, key=Key.for_testing(7), run="example")
-        >>> round(mechanism.estimate_mean(released)), released.clipped
-        (20, 0)
+        >>> abs(mechanism.estimate_mean(released) - 20.5) < 2, released.clipped
+        (True, 0)
     """
 
     grid: Grid
@@ -128,14 +126,11 @@ class Piecewise:
 
     def transmit(self, codes: NDArray[np.int64], words: NDArray[np.uint64]) -> NDArray[np.int64]:
         """Return an output for each input: the first of two words chooses near or far, the second the place."""
-        start, width, steps = codes.astype(np.uint64), np.uint64(self.width), np.uint64(self.grid.steps)
-        near = words[::2] < np.uint64(self.high)
-        word, places = words[1::2], np.where(near, width, steps)
-        # The high half of word·places, in two halves because no integer here has 128 bits; places ≤ 2^32.
-        place = ((word >> HALF_WORD) * places + ((word & LOW_HALF) * places >> HALF_WORD)) >> HALF_WORD
-        # Far outputs are counted past the near ones.
-        place += np.where(near, start, np.where(place >= start, width, np.uint64(0)))
-        return place.astype(np.int64)
+        # Here, not above: only a batch is worth numba's 0.4 s.
+        from whenmask.kernels import values as kernels
+
+        high, width, steps = np.uint64(self.high), np.uint64(self.width), np.uint64(self.grid.steps)
+        return kernels.piecewise(words, codes, high, width, steps)
 
     def estimate_mean(self, released: Any) -> float:
         """Return an unbiased estimate of the mean of the (clipped) values: the mean of what was released."""
