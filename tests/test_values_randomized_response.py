@@ -106,7 +106,7 @@ def test_opendp_draws_from_the_same_law() -> None:
 
 @pytest.mark.parametrize("size", [2, 4])
 def test_counts_are_estimated_without_bias(size: int) -> None:
-    """Mean estimates over 400 series of 500 values are right, error level 1e-6; with p − q 10% off they are not."""
+    """Mean estimates over 400 series of 500 values are right, error level 1e-6; with p − q 10% off, not."""
     mechanism = RandomizedResponse(1.0, categories=range(size))
     truth = np.where(np.arange(500) % 10, 0, np.arange(500) // 10 % size)
     counts = np.bincount(truth, minlength=size)

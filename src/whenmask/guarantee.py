@@ -92,7 +92,7 @@ class ValueGuarantee:
 
     A type of its own, because the neighbours are others: series that differ in the value at *one* timestamp, by
     any amount within the bounds or categories declared. Exchanging two timestamps changes two values, so it costs
-    2·epsilon at any distance; a person's whole series of n values costs n·epsilon.
+    2·epsilon and 2·delta at any distance; a whole series of n values costs n·epsilon.
 
     Attributes:
         epsilon: Rounded up.

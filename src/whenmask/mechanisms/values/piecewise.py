@@ -41,8 +41,8 @@ class Piecewise:
         steps: M, by default 2^32: the error by rounding is at most 1.2e-10 of the range.
 
     Guarantee:
-        (ε, 0) for the value at one timestamp, where e^ε is the ratio of the largest to the smallest probability of
-        any output under any input, a fraction of whole numbers: h·⌈2^64/W⌉ / ((2^64−h)·⌊2^64/M⌋), h in words.
+        (ε, 0) for the value at one timestamp, at most epsilon: e^ε is the largest ratio of the probabilities of an
+        output under two inputs, h·⌈2^64/W⌉ / ((2^64−h)·⌊2^64/M⌋) with h in words (docs/guarantees.md, Theorem 19).
 
     Raises:
         ParameterError: A parameter is outside its range, or bounds are missing or reversed.

@@ -34,8 +34,7 @@ class RandomizedResponse:
         categories: All categories that can occur, at least two: texts, whole numbers or booleans. By default bits.
 
     Guarantee:
-        ln(p/q) ≤ epsilon, with delta 0, for the value at one timestamp: of the probabilities of one output under
-        two inputs, none is above p or below q.
+        (ln(p/q), 0), at most epsilon, for the value at one timestamp (docs/guarantees.md, Theorem 18).
 
     Raises:
         ParameterError: A parameter is outside its range.
