@@ -16,7 +16,7 @@ import numpy as np
 from whenmask.errors import DependencyError, ParameterError, positive_number
 from whenmask.guarantee import ValueGuarantee
 from whenmask.keystream import Key, Series
-from whenmask.mechanisms.ranswitch import EPSILON_HINT
+from whenmask.mechanisms.calibration import EPSILON_HINT
 from whenmask.mechanisms.values.grid import STEPS, Grid, checked_grid, mean_of
 from whenmask.mechanisms.values.perturbed import Perturbed, as_array
 

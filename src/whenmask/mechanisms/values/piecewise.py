@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from whenmask.errors import ParameterError, positive_number
 from whenmask.guarantee import ValueGuarantee, precise, round_up
 from whenmask.keystream import Key, Series
-from whenmask.mechanisms.ranswitch import EPSILON_HINT
+from whenmask.mechanisms.calibration import EPSILON_HINT
 from whenmask.mechanisms.switch import ONE
 from whenmask.mechanisms.values.grid import STEPS, Grid, checked_grid, mean_of
 from whenmask.mechanisms.values.perturbed import Perturbed, as_array, transmitted
