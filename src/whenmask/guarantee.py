@@ -84,3 +84,22 @@ class Guarantee:
         with precise():
             wanted, have, rest = Decimal(epsilon), Decimal(self.epsilon), 1 - Decimal(self.delta)
             return round_up(1 - rest * (1 - (1 - (wanted - have).exp()) / (1 + (-have).exp())))
+
+
+@dataclass(frozen=True)
+class ValueGuarantee:
+    """What a mechanism that changes values gives: Pr[A(x) ∈ O] ≤ e^epsilon·Pr[A(x') ∈ O] + delta.
+
+    A type of its own, because the neighbours are others: series that differ in the value at *one* timestamp, by
+    any amount within the bounds or categories declared. Exchanging two timestamps changes two values, so it costs
+    2·epsilon and 2·delta at any distance; a whole series of n values costs n·epsilon.
+
+    Attributes:
+        epsilon: Rounded up.
+        delta: Rounded up; 0 for a pure guarantee.
+        basis: "proved", here or by OpenDP.
+    """
+
+    epsilon: float
+    delta: float
+    basis: Basis
