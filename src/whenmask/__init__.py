@@ -9,6 +9,7 @@ from whenmask.guarantee import Claim, Guarantee
 from whenmask.keystream import Key
 from whenmask.law import Law, UnitCosts, ideal_law
 from whenmask.mechanisms import Backward, Forward, RanSwitch, StaSwitch, Threshold
+from whenmask.mechanisms.values import Gaussian, Laplace, Piecewise, RandomizedResponse
 from whenmask.plan import Plan
 from whenmask.stream import Stream
 
@@ -18,11 +19,15 @@ __all__ = [
     "Backward",
     "Claim",
     "Forward",
+    "Gaussian",
     "Guarantee",
     "Key",
+    "Laplace",
     "Law",
+    "Piecewise",
     "Plan",
     "RanSwitch",
+    "RandomizedResponse",
     "StaSwitch",
     "Stream",
     "Threshold",
