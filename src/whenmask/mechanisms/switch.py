@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from whenmask.errors import ParameterError, positive_number, whole_number
 from whenmask.keystream import Keystream
 from whenmask.law import WINDOW_HINT, Latency
+from whenmask.mechanisms.calibration import smallest
 from whenmask.mechanisms.temporal import Temporal
 
 ONE = 1 << 64
@@ -62,7 +63,7 @@ class Offsets(Temporal):
     def _calibrate(self, epsilon: float, window: int, promised: Callable[[int, int], float]) -> None:
         """Set the smallest unit whose promise, a falling function of unit and window, is at most epsilon."""
         window = whole_number("window", window, least=2, hint=WINDOW_HINT)
-        unit = smallest_unit(window, lambda unit: promised(unit, window) <= epsilon)
+        unit = smallest(1, ONE // window, lambda unit: promised(unit, window) <= epsilon)
         if (least := promised(unit, window)) > epsilon:
             hint = f"the least that probabilities of 64 bits can give at this window is epsilon={least!r}"
             raise ParameterError("`epsilon` is too small for the window", f"epsilon={epsilon:g}", hint)
@@ -118,18 +119,6 @@ class Switch(Offsets):
     def walk(self, words: Keystream) -> "SwitchWalk":
         """Start a release for one value at a time (plain Python)."""
         return SwitchWalk(self, words)
-
-
-def smallest_unit(window: int, fits: Callable[[int], bool]) -> int:
-    """Return the smallest unit that fits, or the largest there is if none does; all from some unit on fit."""
-    low, high = 1, ONE // window
-    while low < high:
-        middle = (low + high) // 2
-        if fits(middle):
-            high = middle
-        else:
-            low = middle + 1
-    return low
 
 
 class SwitchDraw:
