@@ -109,7 +109,10 @@ def audit(
     tally = added(done[: len(sizes)])
     pairs = pair_results(tally, design, level)
     each = level / len(CHECKS)
-    checks = [*_law_checks(mechanism, tally, promise, each), *_repeat_checks(mechanism, design, tally, each)]
+    checks = [
+        *_law_checks(mechanism, design, tally, promise, each),
+        *_repeat_checks(mechanism, design, tally, each),
+    ]
     count = ends.summed(done[len(sizes) :]) if how else None
     checks += _end_checks(mechanism, how, count, promise, each)
     return AuditResult(
@@ -162,14 +165,16 @@ def _distances(window: int, wanted: tuple[int, ...] | None) -> tuple[int, ...]:
     return tuple(sorted(set(wanted)))
 
 
-def _law_checks(mechanism: Auditable, tally: Tally, promise: _Promise, level: float) -> list[Check]:
+def _law_checks(
+    mechanism: Auditable, design: Design, tally: Tally, promise: _Promise, level: float
+) -> list[Check]:
     """Return whether the draws follow the law, and the exact instrument."""
     impossible = f"{tally.impossible:,} of {tally.trials:,} plans drawn have probability 0 by the law"
     cells = tally.observed + tally.expected > 0
     chance = surprise(tally.observed[cells], tally.expected[cells], tally.variance[cells])
     kinds = f"{int(cells.sum())} kinds of next slot (p ≤ {chance:.1g})"
     sums = f"{tally.gaps:,} next slots had probabilities that do not add up to 1"
-    skewed = _skewed(tally, level)
+    skewed = _skewed(tally, design, level)
     plans = enumerated(mechanism)
     deltas = exact_deltas(mechanism, promise.epsilon, plans=plans)
     worst, pair = max(((max(both), pair) for pair, both in deltas.items()), default=(0.0, (0, 0)))
@@ -186,7 +191,7 @@ def _law_checks(mechanism: Auditable, tally: Tally, promise: _Promise, level: fl
     ]
 
 
-def _skewed(tally: Tally, level: float) -> str | None:
+def _skewed(tally: Tally, design: Design, level: float) -> str | None:
     """Return what is wrong with the order in which two values come out."""
     trials, sides = tally.trials, len(tally.balance)
     for side in range(sides):
@@ -195,7 +200,7 @@ def _skewed(tally: Tally, level: float) -> str | None:
         variance = max(0.0, (tally.balance_squares[side] / trials - (tally.balance[side] / trials) ** 2) / 4)
         low, high = empirical_bernstein(mean, variance * trials / (trials - 1), trials, level / sides)
         if not low <= 0.5 <= high:
-            return f"distance number {side + 1}: the later value comes out first too often or too seldom"
+            return f"timestamps {design.pairs[side]}: the later value comes out first too often or too seldom"
     return None
 
 
@@ -231,7 +236,7 @@ def _findings(pairs: tuple[PairResult, ...], checks: list[Check], promise: _Prom
     worst = max(pairs, key=lambda pair: pair.delta[0])
     found = [f"{check.name}: {check.detail}" for check in checks if check.passed is False]
     if worst.delta[0] > promise.delta:
-        lower = f"δ({promise.epsilon:.6g}) ≥ {worst.delta[0]:.6g} at distance {worst.distance}"
+        lower = f"δ({promise.epsilon:.6g}) ≥ {worst.delta[0]:.6g} at timestamps {worst.i} and {worst.j}"
         found.insert(0, f"{lower}, above {promise.delta:.6g} ({promise.source})")
     return tuple(found)
 

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from whenmask.audit.intervals import clopper_pearson, imbalance
 from whenmask.audit.losses import NUMBERS, Design
 from whenmask.audit.subject import Auditable, Finite, Rows, chunk_key, exchanged, released_once
+from whenmask.keystream import Key
 
 # The length of the tiny series: few enough plans to count them all.
 TINY = 5
@@ -102,7 +103,7 @@ def counted(subject: Finite, design: Design, how: Ending, chunk: int, size: int)
     tiny, longer = how.lengths
     broken, samples = 0, []
     for n in how.lengths:
-        plans = [subject.plan(n, key=key, series=(n, trial), run="audit").source for trial in range(size)]
+        plans = [_planned(subject, n, key, trial) for trial in range(size)]
         good = [plan for plan in plans if plan.shape == (n,) and _sound(plan, how.once)]
         broken += size - len(good)
         samples.append(np.array(good, dtype=np.int64).reshape(-1, n))
@@ -116,6 +117,15 @@ def counted(subject: Finite, design: Design, how: Ending, chunk: int, size: int)
         _ends(samples[1]),
         _ends(how.shortened(long, longer)),
     )
+
+
+def _planned(subject: Finite, n: int, key: Key, trial: int) -> NDArray[np.int64]:
+    """Return a finite plan, or an empty one where the mechanism cannot even make one."""
+    try:
+        source: NDArray[np.int64] = np.asarray(subject.plan(n, key=key, series=(n, trial), run="audit").source)
+    except (ValueError, IndexError):
+        return np.empty(0, dtype=np.int64)
+    return source
 
 
 def summed(counts: list[Count]) -> Count:

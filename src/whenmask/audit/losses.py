@@ -40,8 +40,10 @@ from whenmask.audit.subject import (
 THRESHOLDS = (1.0, 0.1, 0.01, 1e-6)
 # Losses that differ by less are the same.
 SAME = 1e-9
-# Slots before the first of the two that are exchanged, and at first after the second, in windows.
-BEFORE, AFTER, AFTER_MOST = 3, 8, 512
+# After so many windows a mechanism counts as steady. It need not be at its worst there: some are near the start.
+STEADY = 3
+# Windows drawn after the last value that is exchanged: at first, and at most.
+AFTER, AFTER_MOST = 8, 512
 # The part of the slots after that no loss should change in any more, as 1/PART.
 PART = 4
 # Plans drawn to find out how many slots that takes; chunks that the draws are made in.
@@ -60,8 +62,7 @@ class Design:
 
     Attributes:
         epsilon: The losses are held against this.
-        distances: Between the two timestamps that are exchanged.
-        first: The earlier one; far enough from the start for the mechanism to have become steady.
+        pairs: The timestamps that are exchanged: from the start of the series to where it has become steady.
         steps: How far each plan is drawn.
         settled: From here on a loss should not change any more.
         seed: Chunks are drawn with testing keys made from it.
@@ -70,8 +71,7 @@ class Design:
     """
 
     epsilon: float
-    distances: tuple[int, ...]
-    first: int
+    pairs: tuple[tuple[int, int], ...]
     steps: int
     settled: int
     seed: int
@@ -92,11 +92,13 @@ class Design:
 def designed(subject: Auditable, epsilon: float, distances: tuple[int, ...], seed: int) -> Design:
     """Return a design in which the losses of a few hundred pilot plans have settled, if they ever do."""
     window, undecided = subject.window, leaves_undecided(subject)
-    first, after = BEFORE * window, AFTER * window
+    firsts = sorted({0, window // 2, window - 1, window, 2 * window, STEADY * window})
+    pairs = tuple((first, first + distance) for distance in distances for first in firsts)
+    after = AFTER * window
     fit = tuple(sorted({min(round(part * window), FIT_MOST) for part in FIT_STEPS}))
     while True:
-        steps = first + max(distances) + after
-        design = Design(epsilon, distances, first, steps, steps - after // PART, seed, undecided, fit)
+        steps = STEADY * window + max(distances) + after
+        design = Design(epsilon, pairs, steps, steps - after // PART, seed, undecided, fit)
         pilot = Design(**{**vars(design), "fit": ()})
         # Chunk numbers from the far end are never those of the draws that count.
         size = max(16, min(PILOT, NUMBERS // steps))
@@ -107,7 +109,7 @@ def designed(subject: Auditable, epsilon: float, distances: tuple[int, ...], see
 
 @dataclass(frozen=True)
 class Tally:
-    """What chunks of draws add up to. One entry for each distance, unless it says otherwise.
+    """What chunks of draws add up to. One entry for each pair, unless it says otherwise.
 
     Attributes:
         trials: How many plans were drawn.
@@ -161,11 +163,11 @@ def tallied(subject: Auditable, design: Design, chunk: int, size: int) -> Tally:
     rows, own = rows[possible], logs[possible]
     early = subject.log_probabilities(begun(rows, design.settled, design.undecided))
     columns = []
-    for distance in design.distances:
-        other = exchanged(rows, design.first, design.first + distance)
+    for pair in design.pairs:
+        other = exchanged(rows, *pair)
         loss = own - subject.log_probabilities(other)
         before = early - subject.log_probabilities(begun(other, design.settled, design.undecided))
-        columns.append(_measured(design.epsilon, loss, before, _order(rows, design.first, distance)))
+        columns.append(_measured(design.epsilon, loss, before, _order(rows, *pair)))
     measures, reached = np.array(columns).T, len(THRESHOLDS)
     total, squares, unsettled, balance, balance_squares = measures[reached:]
     return Tally(
@@ -191,7 +193,7 @@ def _digest(row: Rows) -> int:
 
 
 def _measured(epsilon: float, loss: Floats, before: Floats, order: Floats) -> list[float]:
-    """Return what the losses at one distance add to a tally: thresholds, sums, unsettled, balance."""
+    """Return what the losses of one pair add to a tally: thresholds, sums, unsettled, balance."""
     with np.errstate(over="ignore", invalid="ignore"):
         excess = np.maximum(0.0, -np.expm1(epsilon - loss))
         balance = order / (1 + np.exp(loss))
@@ -206,10 +208,10 @@ def _measured(epsilon: float, loss: Floats, before: Floats, order: Floats) -> li
     ]
 
 
-def _order(rows: Rows, first: int, distance: int) -> Floats:
-    """Return 1 where value `first` comes out before value `first` + `distance`, −1 after, 0 if neither does."""
+def _order(rows: Rows, i: int, j: int) -> Floats:
+    """Return 1 where value i comes out before value j, −1 where after, 0 where neither comes out."""
     slots: list[NDArray[np.int64]] = []
-    for value in (first, first + distance):
+    for value in (i, j):
         here = rows == value
         slots.append(np.where(here.any(axis=1), here.argmax(axis=1), rows.shape[1]))
     order: Floats = np.sign(slots[1] - slots[0]).astype(np.float64)
@@ -264,17 +266,17 @@ def spread_distances(window: int, most: int) -> tuple[int, ...]:
 
 
 def pair_results(tally: Tally, design: Design, level: float) -> tuple[PairResult, ...]:
-    """Return an interval for each distance; together they are wrong with probability `level` at most.
+    """Return an interval for each pair; together they are wrong with probability `level` at most.
 
     δ(ε) is bounded by the mean itself, and through how often a threshold is reached: δ(ε) ≥ y·Pr[excess ≥ y],
     and δ(ε) ≤ Pr[excess ≥ y] + y. The second is sharper where losses above ε are rare.
     """
     trials = tally.trials
-    each = level / len(design.distances) / (len(THRESHOLDS) + 2)
+    each = level / len(design.pairs) / (len(THRESHOLDS) + 2)
     results = []
-    for at, distance in enumerate(design.distances):
-        mean = tally.total[at] / trials
-        variance = max(0.0, (tally.squares[at] - trials * mean**2) / (trials - 1))
+    for at, (i, j) in enumerate(design.pairs):
+        mean = float(tally.total[at]) / trials
+        variance = max(0.0, (float(tally.squares[at]) - trials * mean**2) / (trials - 1))
         low, high = empirical_bernstein(mean, variance, trials, each)
         reached = [clopper_pearson(int(tally.reached[y, at]), trials, each) for y in range(len(THRESHOLDS))]
         lows = [threshold * bounds[0] for threshold, bounds in zip(THRESHOLDS, reached, strict=True)]
@@ -283,5 +285,5 @@ def pair_results(tally: Tally, design: Design, level: float) -> tuple[PairResult
         open_end = clopper_pearson(waiting, trials, each)[1] if waiting else 0.0
         upper = min(high, reached[-1][1] + THRESHOLDS[-1]) + open_end
         infinite = (reached[0][0], min(1.0, reached[0][1] + open_end))
-        results.append(PairResult(distance, infinite, (max(low, *lows), min(1.0, upper)), waiting / trials))
+        results.append(PairResult(i, j, infinite, (max(low, *lows), min(1.0, upper)), waiting / trials))
     return tuple(results)

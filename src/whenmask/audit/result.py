@@ -8,19 +8,26 @@ from whenmask.audit.intervals import Interval
 
 @dataclass(frozen=True)
 class PairResult:
-    """What was measured between timestamps at one distance.
+    """What was measured of one pair of timestamps.
 
     Attributes:
-        distance: Between the two timestamps that are exchanged.
+        i: The earlier of the two timestamps that are exchanged, counted from 0.
+        j: The later one.
         infinite: The interval for Pr[loss = ∞]: how likely a release is that the neighbour cannot produce.
         delta: The interval for δ(ε).
         unsettled: The share of losses that had not settled when the draws stopped; the upper end counts them in.
     """
 
-    distance: int
+    i: int
+    j: int
     infinite: Interval
     delta: Interval
     unsettled: float
+
+    @property
+    def distance(self) -> int:
+        """The number of timestamps between the two."""
+        return self.j - self.i
 
 
 @dataclass(frozen=True)
@@ -52,7 +59,7 @@ class AuditResult:
         trials: How many plans were drawn for the intervals.
         steps: How many slots of each were looked at.
         seed: The draws are the same for the same seed.
-        pairs: What was measured, by distance.
+        pairs: What was measured, by distance and place.
         checks: The other instruments.
         findings: What is wrong; empty if nothing is.
     """
@@ -77,8 +84,15 @@ class AuditResult:
 
     @property
     def interval(self) -> Interval:
-        """The interval for the largest δ(ε) of all distances measured."""
+        """The interval for the largest δ(ε) of all pairs measured."""
         return max(pair.delta[0] for pair in self.pairs), max(pair.delta[1] for pair in self.pairs)
+
+    @property
+    def worst(self) -> tuple[PairResult, ...]:
+        """At each distance, the pair with the largest lower end."""
+        distances = sorted({pair.distance for pair in self.pairs})
+        at = {d: [pair for pair in self.pairs if pair.distance == d] for d in distances}
+        return tuple(max(at[d], key=lambda pair: pair.delta) for d in distances)
 
     @property
     def verdict(self) -> str:
@@ -101,11 +115,14 @@ class AuditResult:
             f"held against δ = {self.delta:.6g} at ε = {self.epsilon:.6g} ({self.against})",
             f"{self.trials:,} plans of {self.steps:,} slots, seed {self.seed}, confidence {sure(self.confidence)}",
             "",
-            f"{'distance':>8}  {'Pr[loss = ∞]':^19}  {'δ(ε)':^19}",
+            f"{'distance':>8}  {'Pr[loss = ∞]':^19}  {'δ(ε)':^19}  worst at",
         ]
-        for pair in self.pairs:
+        for pair in self.worst:
             mark = "  above" if pair.delta[0] > self.delta else ""
-            lines.append(f"{pair.distance:>8}  {_ends(pair.infinite)}  {_ends(pair.delta)}{mark}")
+            place = f"{f'{pair.i}, {pair.j}':<8}"
+            lines.append(
+                f"{pair.distance:>8}  {_ends(pair.infinite)}  {_ends(pair.delta)}  {place}{mark}".rstrip()
+            )
         lines.append("")
         for check in self.checks:
             state = {True: "passed", False: "FAILED", None: "not made"}[check.passed]
