@@ -49,8 +49,8 @@ class DataError(WhenmaskError, ValueError):
     """The data do not fit the plan, or cannot hold what the release puts there."""
 
 
-class MissingExtraError(WhenmaskError, ImportError):
-    """An optional dependency is needed and not installed."""
+class DependencyError(WhenmaskError, ImportError):
+    """An optional package is needed that is not installed."""
 
 
 def whole_number(name: str, value: object, *, least: int, hint: str) -> int:

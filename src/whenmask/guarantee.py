@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from decimal import Context, Decimal, localcontext
 from typing import Any, Literal, TypeAlias
 
-from whenmask.errors import MissingExtraError, ParameterError, positive_number, whole_number
+from whenmask.errors import DependencyError, ParameterError, positive_number, whole_number
 
 DIGITS = 60
 # Multiplied by this, the smallest positive float is above 1.
@@ -129,7 +129,7 @@ class Guarantee:
 
         Raises:
             ParameterError: Both are asked for, or no epsilon reaches `delta`.
-            MissingExtraError: dp-accounting is needed and not installed.
+            DependencyError: dp-accounting is needed and not installed.
 
         Example:
             >>> meter = Guarantee(2.0, 0.01, 10, "proved")
@@ -227,7 +227,7 @@ def _losses(every: tuple[Guarantee, ...]) -> Any:
         from dp_accounting.pld import common, privacy_loss_distribution
     except ImportError:
         hint = "pip install whenmask[accounting]"
-        raise MissingExtraError("composing losses as a whole needs dp-accounting", hint=hint) from None
+        raise DependencyError("composing losses as a whole needs dp-accounting", hint=hint) from None
     largest = max(each.epsilon for each in every)
     interval = min(GRID, largest / GRID_LEAST) if largest else GRID
     losses = None
@@ -236,3 +236,22 @@ def _losses(every: tuple[Guarantee, ...]) -> Any:
         one = privacy_loss_distribution.from_privacy_parameters(figures, interval)
         losses = one if losses is None else losses.compose(one)
     return losses
+
+
+@dataclass(frozen=True)
+class ValueGuarantee:
+    """What a mechanism that changes values gives: Pr[A(x) ∈ O] ≤ e^epsilon·Pr[A(x') ∈ O] + delta.
+
+    A type of its own, because the neighbours are others: series that differ in the value at *one* timestamp, by
+    any amount within the bounds or categories declared. Exchanging two timestamps changes two values, so it costs
+    2·epsilon and 2·delta at any distance; a whole series of n values costs n·epsilon.
+
+    Attributes:
+        epsilon: Rounded up.
+        delta: Rounded up; 0 for a pure guarantee.
+        basis: "proved", here or by OpenDP.
+    """
+
+    epsilon: float
+    delta: float
+    basis: Basis

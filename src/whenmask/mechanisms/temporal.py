@@ -1,7 +1,7 @@
 """What all temporal mechanisms have in common: plan, stream, release and expected cost, made of two samplers."""
 
 from abc import ABC, abstractmethod
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from whenmask.audit import measured_guarantee
 from whenmask.guarantee import Claim, Guarantee
 from whenmask.keystream import Key, Keystream, Series
-from whenmask.law import Law, UnitCosts
+from whenmask.law import Latency, Law, UnitCosts
 from whenmask.plan import Plan, draw_plan
 from whenmask.sampler import Draw, Walk
 from whenmask.stream import Stream
@@ -27,6 +27,9 @@ class Temporal(ABC):
     # A frozen dataclass field or a property in each mechanism.
     window: int
 
+    # Whether `calibrate="guarantee"` is possible; where it is not, epsilon calibrates the paper's claim.
+    provable: ClassVar[bool] = True
+
     @property
     @abstractmethod
     def identity(self) -> str:
@@ -39,6 +42,16 @@ class Temporal(ABC):
     @abstractmethod
     def walk(self, words: Keystream) -> Walk:
         """Start a release for one value at a time (plain Python)."""
+
+    @property
+    @abstractmethod
+    def parameters(self) -> dict[str, float]:
+        """The probabilities and other parameters in use, by name."""
+
+    @property
+    @abstractmethod
+    def latency(self) -> Latency:
+        """How many further values come before a slot is released."""
 
     @abstractmethod
     def law(self) -> Law:
