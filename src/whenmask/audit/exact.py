@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from whenmask.audit.losses import NUMBERS
-from whenmask.audit.subject import Auditable, Floats, Rows, continued, exchanged, leaves_undecided
+from whenmask.audit.subject import UNDECIDED, Auditable, Floats, Rows, View, exchanged
 
 # Plans kept; their probabilities are worth a second or two.
 PLANS = 100_000
@@ -45,18 +45,18 @@ class Enumeration:
 
 def enumerated(subject: Auditable, steps: int | None = None) -> Enumeration:
     """Return all plans of `steps` slots, or of as many slots as keep them below 100,000."""
-    undecided = leaves_undecided(subject)
-    rows = np.empty((1, 0), dtype=np.int64)
+    view = View.of(subject)
+    rows = np.full((1, view.ahead), UNDECIDED, dtype=np.int64)
     logs = np.zeros(1)
-    gap, growth = 0.0, 1.0
-    while rows.shape[1] != steps:
-        size = rows.shape[0] * (rows.shape[1] + 2 * subject.window + 1) * (rows.shape[1] + 1)
-        if steps is None and rows.shape[1] and (rows.shape[0] * growth > PLANS or size > 4 * NUMBERS):
+    gap, growth, made = 0.0, 1.0, 0
+    while made != steps:
+        size = rows.shape[0] * (made + 2 * subject.window + 1) * (rows.shape[1] + 1)
+        if steps is None and made and (rows.shape[0] * growth > PLANS or size > 4 * NUMBERS):
             break
-        longer, _ = continued(rows, subject.window, undecided)
+        longer, _ = view.continued(rows)
         chances = subject.log_probabilities(longer)
         possible = chances > -np.inf
-        growth = possible.sum() / rows.shape[0]
+        growth, made = possible.sum() / rows.shape[0], made + 1
         rows, logs = longer[possible], chances[possible]
         gap = max(gap, abs(float(np.exp(logs).sum()) - 1))
     return Enumeration(rows, logs, gap)

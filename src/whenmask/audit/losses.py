@@ -28,11 +28,9 @@ from whenmask.audit.subject import (
     Auditable,
     Floats,
     Rows,
-    begun,
+    View,
     chunk_key,
-    continued,
     exchanged,
-    leaves_undecided,
 )
 
 # δ(ε) is also bounded through how often max(0, 1 − e^(ε − loss)) reaches these; 1 is the infinite loss. The last
@@ -66,7 +64,7 @@ class Design:
         steps: How far each plan is drawn.
         settled: From here on a loss should not change any more.
         seed: Chunks are drawn with testing keys made from it.
-        undecided: Whether slots can be undecided.
+        view: How the mechanism's rows are to be read.
         fit: The steps whose outcome is held against the law.
     """
 
@@ -75,7 +73,7 @@ class Design:
     steps: int
     settled: int
     seed: int
-    undecided: bool
+    view: View
     fit: tuple[int, ...]
 
     @property
@@ -91,14 +89,15 @@ class Design:
 
 def designed(subject: Auditable, epsilon: float, distances: tuple[int, ...], seed: int) -> Design:
     """Return a design in which the losses of a few hundred pilot plans have settled, if they ever do."""
-    window, undecided = subject.window, leaves_undecided(subject)
+    window = subject.window
+    view = View.of(subject)
     firsts = sorted({0, window // 2, window - 1, window, 2 * window, STEADY * window})
     pairs = tuple((first, first + distance) for distance in distances for first in firsts)
     after = AFTER * window
     fit = tuple(sorted({min(round(part * window), FIT_MOST) for part in FIT_STEPS}))
     while True:
         steps = STEADY * window + max(distances) + after
-        design = Design(epsilon, pairs, steps, steps - after // PART, seed, undecided, fit)
+        design = Design(epsilon, pairs, steps, steps - after // PART, seed, view, fit)
         pilot = Design(**{**vars(design), "fit": ()})
         # Chunk numbers from the far end are never those of the draws that count.
         size = max(16, min(PILOT, NUMBERS // steps))
@@ -161,12 +160,12 @@ def tallied(subject: Auditable, design: Design, chunk: int, size: int) -> Tally:
     possible = logs > -np.inf
     fit = _fitted(subject, design, rows[possible])
     rows, own = rows[possible], logs[possible]
-    early = subject.log_probabilities(begun(rows, design.settled, design.undecided))
+    early = subject.log_probabilities(design.view.begun(rows, design.settled))
     columns = []
     for pair in design.pairs:
         other = exchanged(rows, *pair)
         loss = own - subject.log_probabilities(other)
-        before = early - subject.log_probabilities(begun(other, design.settled, design.undecided))
+        before = early - subject.log_probabilities(design.view.begun(other, design.settled))
         columns.append(_measured(design.epsilon, loss, before, _order(rows, *pair)))
     measures, reached = np.array(columns).T, len(THRESHOLDS)
     total, squares, unsettled, balance, balance_squares = measures[reached:]
@@ -219,43 +218,42 @@ def _order(rows: Rows, i: int, j: int) -> Floats:
 
 
 def _fitted(subject: Auditable, design: Design, rows: Rows) -> tuple[Floats, Floats, Floats, int]:
-    """Hold the next slot of each plan, at one of several steps, against the probabilities of all it could be."""
-    window = subject.window
-    observed, expected, variance = np.zeros((3, 3 * (2 * window + 1)))
+    """Hold the next step of each plan, one of several steps, against the probabilities of all it could be."""
+    window, view = subject.window, design.view
+    observed, expected, variance = np.zeros((3, 8 * window + 3))
     gaps = 0
     for turn, step in enumerate(design.fit):
         mine = rows[turn :: len(design.fit)]
-        most = FIT_UNDECIDED if design.undecided else NUMBERS // ((step + 2 * window + 1) * (step + 1))
-        now, then = (begun(mine[: max(1, most)], steps, design.undecided) for steps in (step, step + 1))
-        longer, parent = continued(now, window, design.undecided)
+        most = FIT_UNDECIDED if view.undecided else NUMBERS // ((step + 2 * window + 1) * (step + 1))
+        now, then = (view.begun(mine[: max(1, most)], steps) for steps in (step, step + 1))
+        longer, parent = view.continued(now)
         so_far = subject.log_probabilities(now) if step else np.zeros(now.shape[0])
         chances = np.exp(subject.log_probabilities(longer) - so_far[parent])
         whole = np.bincount(parent, chances, minlength=now.shape[0])
         gaps += int((np.abs(whole - 1) > WHOLE).sum())
-        for cells, seen in zip(_outcomes(now[parent], longer, window), _outcomes(now, then, window), strict=True):
+        for outcome in (_shown, _moved) if view.undecided else (_shown,):
             each = np.zeros((now.shape[0], observed.size))
-            np.add.at(each, (parent, cells), chances)
-            observed += np.bincount(seen, minlength=observed.size)
+            np.add.at(each, (parent, outcome(now[parent], longer, step, window)), chances)
+            observed += np.bincount(outcome(now, then, step, window), minlength=observed.size)
             expected += each.sum(axis=0)
             variance += (each * np.clip(1 - each, 0, None)).sum(axis=0)
     return observed, expected, variance, gaps
 
 
-def _outcomes(now: Rows, then: Rows, window: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return two outcomes of a step as numbers: what the new slot shows, and which older slot was filled.
+def _shown(_now: Rows, then: Rows, step: int, window: int) -> NDArray[np.int64]:
+    """Return what slot `step` shows, as a number: a displacement, or empty, or undecided."""
+    source, far = then[:, step], 2 * window
+    shown = np.clip(source - step, -far, far - 1) + far
+    return np.where(source == EMPTY_SLOT, 2 * far, np.where(source == UNDECIDED, 2 * far + 1, shown))
 
-    The first is a displacement of up to 2·window either way, or empty, or undecided; the second, a distance of up
-    to 2·window, or none.
-    """
-    steps, far = now.shape[1], 2 * window
-    source = then[:, steps]
-    shown = np.clip(source - steps, -far, far - 1) + far
-    shown = np.where(source == EMPTY_SLOT, 2 * far, np.where(source == UNDECIDED, 2 * far + 1, shown))
-    if not steps:
-        return shown, np.full(shown.size, 2 * far + 2)
-    changed = now != then[:, :steps]
-    distance = np.minimum(steps - changed.argmax(axis=1), far - 1)
-    return shown, np.where(changed.any(axis=1), 2 * far + 2 + distance, 2 * far + 2)
+
+def _moved(now: Rows, then: Rows, step: int, window: int) -> NDArray[np.int64]:
+    """Return which other slot got a value, as a number: its distance, or none."""
+    far = 2 * window
+    changed = np.pad(now, ((0, 0), (0, 1)), constant_values=UNDECIDED) != then
+    changed[:, step] = False
+    distance = np.clip(changed.argmax(axis=1) - step, -far + 1, far - 1) + far
+    return 2 * far + 2 + np.where(changed.any(axis=1), distance, 0)
 
 
 def spread_distances(window: int, most: int) -> tuple[int, ...]:

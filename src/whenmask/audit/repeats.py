@@ -44,8 +44,8 @@ def stretches_alike(subject: Auditable, design: Design, level: float) -> tuple[s
         for other in range(one):
             if (rows[one] == rows[other]).all() and logs[one] < math.log(level):
                 return f"two contexts got the same {SLOTS:,} slots", ""
-    if design.undecided:
-        return None, f"{SERIES} contexts of {SLOTS:,} slots; not within a series, where slots stay undecided"
+    if design.view.undecided:
+        return None, f"{SERIES} contexts of {SLOTS:,} slots; not within a series, where slots can be undecided"
     surprise = math.log((SERIES * SLOTS) ** 2 / 2 / level)
     length = math.ceil(AMPLE * surprise * SERIES * SLOTS / max(-float(logs.sum()), 1e-9))
     if length > SLOTS // 4 or not np.isfinite(logs).all():

@@ -5,6 +5,7 @@ A plan is a row of sources: column s holds the index of the value released at sl
 each of them is.
 """
 
+from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
@@ -22,9 +23,10 @@ Floats = NDArray[np.float64]
 class Auditable(Protocol):
     """What an audit needs: two methods and the window.
 
-    "After `steps` steps" means: slots 0 … steps−1 are in the row, and either all of them are decided, or (for
-    mechanisms that leave slots undecided) values 0 … steps−1 have arrived, one in each step; then a step adds its
-    own slot and fills at most one older slot, with the value that has just arrived.
+    "After `steps` steps" means one of two things. If every slot is decided when its turn comes: what the slots
+    0 … steps−1 show. If slots can be undecided, or decided ahead: where the values 0 … steps−1 have gone, one of
+    which arrives in each step and goes to one slot at most; the row may then have a fixed number of columns
+    beyond slot steps−1.
     """
 
     @property
@@ -44,7 +46,7 @@ class Auditable(Protocol):
         """Return the natural logarithm of the probability of each such row, −∞ where it cannot occur.
 
         It is asked about rows that were drawn, and about rows that never will be: with two values exchanged, cut
-        short, or with any numbers from −2 to three windows past the last slot in them.
+        short, or with any numbers from −2 to two windows past the last slot in them.
         """
         ...
 
@@ -58,11 +60,6 @@ class Finite(Auditable, Protocol):
         ...
 
 
-def leaves_undecided(subject: Auditable) -> bool:
-    """Tell whether slots can be undecided: whether the law gives an undecided first slot a chance."""
-    return bool(subject.log_probabilities(np.array([[UNDECIDED]], dtype=np.int64))[0] > -np.inf)
-
-
 def exchanged(rows: Rows, i: int, j: int) -> Rows:
     """Return the plans that release the same in the neighbouring world, where values i and j are exchanged."""
     other = rows.copy()
@@ -71,40 +68,62 @@ def exchanged(rows: Rows, i: int, j: int) -> Rows:
     return other
 
 
-def begun(rows: Rows, steps: int, undecided: bool) -> Rows:
-    """Return what was known of the same plans after fewer steps."""
-    earlier = rows[:, :steps].copy()
-    if undecided:
-        earlier[earlier >= steps] = UNDECIDED
-    return earlier
+@dataclass(frozen=True)
+class View:
+    """How a mechanism's rows are to be read.
+
+    Attributes:
+        window: The number of timestamps that may trade places.
+        ahead: The number of columns beyond the steps made.
+        undecided: Whether slots can be undecided, so that values tell what was known when.
+    """
+
+    window: int
+    ahead: int
+    undecided: bool
+
+    @classmethod
+    def of(cls, subject: Auditable) -> "View":
+        """Look at a row, and ask for the chance of an undecided first slot."""
+        ahead = subject.prefixes(1, 1, key=Key.for_testing(0)).shape[1] - 1
+        blank = np.full((1, 1 + ahead), UNDECIDED, dtype=np.int64)
+        undecided = ahead > 0 or bool(subject.log_probabilities(blank)[0] > -np.inf)
+        return cls(subject.window, ahead, undecided)
+
+    def begun(self, rows: Rows, steps: int) -> Rows:
+        """Return what was known of the same plans after fewer steps."""
+        earlier = rows[:, : steps + self.ahead].copy()
+        if self.undecided:
+            earlier[earlier >= steps] = UNDECIDED
+            beyond = earlier[:, steps:]
+            beyond[beyond == EMPTY_SLOT] = UNDECIDED
+        return earlier
+
+    def continued(self, rows: Rows) -> tuple[Rows, NDArray[np.int64]]:
+        """Return every row that one more step could lead to, and which of the given rows each continues."""
+        count, width = rows.shape
+        if self.undecided:
+            pieces = [_placed(row, width - self.ahead) for row in rows]
+            empty = np.empty((0, width + 1), dtype=np.int64)
+            return np.concatenate([empty, *pieces]), np.repeat(np.arange(count), [len(piece) for piece in pieces])
+        sources = np.arange(EMPTY_SLOT, width + 2 * self.window)
+        longer = np.empty((count, sources.size, width + 1), dtype=np.int64)
+        longer[:, :, :width] = rows[:, None, :]
+        longer[:, :, width] = sources
+        return longer.reshape(-1, width + 1), np.repeat(np.arange(count), sources.size)
 
 
-def continued(rows: Rows, window: int, undecided: bool) -> tuple[Rows, NDArray[np.int64]]:
-    """Return every row that one more step could lead to, and which of the given rows each continues."""
-    if undecided:
-        return _filled(rows)
-    count, steps = rows.shape
-    sources = np.arange(EMPTY_SLOT, steps + 2 * window)
-    longer = np.empty((count, sources.size, steps + 1), dtype=np.int64)
-    longer[:, :, :steps] = rows[:, None, :]
-    longer[:, :, steps] = sources
-    return longer.reshape(-1, steps + 1), np.repeat(np.arange(count), sources.size)
-
-
-def _filled(rows: Rows) -> tuple[Rows, NDArray[np.int64]]:
-    """Return every row in which the new slot is anything so far, and at most one undecided slot gets the value."""
-    steps = rows.shape[1]
-    pieces = [np.empty((0, steps + 1), dtype=np.int64)]
-    for row in rows:
-        undecided = np.flatnonzero(row == UNDECIDED)
-        sources = np.concatenate([[UNDECIDED, EMPTY_SLOT], np.setdiff1d(np.arange(steps + 1), row)])
-        longer = np.empty((undecided.size + 1, sources.size, steps + 1), dtype=np.int64)
-        longer[:, :, :steps] = row
-        longer[:, :, steps] = sources
-        longer[np.arange(undecided.size), :, undecided] = steps
-        pieces.append(longer.reshape(-1, steps + 1))
-    sizes = [piece.shape[0] for piece in pieces[1:]]
-    return np.concatenate(pieces), np.repeat(np.arange(rows.shape[0]), sizes)
+def _placed(row: Rows, steps: int) -> Rows:
+    """Return every row in which the next value goes nowhere or to one undecided slot, and its own slot to any."""
+    base = np.append(row, UNDECIDED)
+    free = np.flatnonzero(base == UNDECIDED)
+    placed = np.repeat(base[None, :], free.size + 1, axis=0)
+    placed[np.arange(free.size), free] = steps
+    still = placed[:, steps] == UNDECIDED
+    sources = np.concatenate([[UNDECIDED, EMPTY_SLOT], np.setdiff1d(np.arange(steps), row)])
+    longer = np.repeat(placed[still], sources.size, axis=0)
+    longer[:, steps] = np.tile(sources, int(still.sum()))
+    return np.concatenate([placed[~still], longer])
 
 
 def released_once(rows: Rows) -> bool:
