@@ -5,6 +5,7 @@ of integers over 2^64: Pr[l] = unit / 2^64 for 1 ≤ l < window, and the rest is
 its `reach`: the number of slots that a value may wait in all.
 """
 
+import math
 from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -16,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from whenmask.errors import ParameterError, positive_number, whole_number
-from whenmask.keystream import Keystream
+from whenmask.keystream import Context, Key, Keystream
 from whenmask.law import WINDOW_HINT, Latency
 from whenmask.mechanisms.calibration import smallest
 from whenmask.mechanisms.temporal import Temporal
@@ -119,6 +120,30 @@ class Switch(Offsets):
     def walk(self, words: Keystream) -> "SwitchWalk":
         """Start a release for one value at a time (plain Python)."""
         return SwitchWalk(self, words)
+
+    def prefixes(self, trials: int, steps: int, *, key: Key) -> NDArray[np.int64]:
+        """Return the sources of the first `steps` slots of independent plans, for an audit.
+
+        Each is drawn as any release is, under a context of its own, so that it is the sampler in use that is
+        audited.
+        """
+        rows = np.empty((trials, steps), dtype=np.int64)
+        for trial in range(trials):
+            words = Keystream(key, Context(self.identity, trial, "audit"))
+            rows[trial] = self.draw(words).push(steps + self.window - 1)
+        return rows
+
+    def log_probabilities(self, prefixes: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Return the log-probability that a plan begins with the given sources, −∞ where none does."""
+        from whenmask.kernels import switch
+
+        # What the reach forbids goes to offset 0: for StaSwitch, one unit for each slot waited.
+        forbidden = np.arange(self.window) if self.reach >= 0 else np.zeros(self.window, dtype=np.int64)
+        moving = (self.window - 1 - forbidden) * self.q
+        logs: NDArray[np.float64] = switch.log_probabilities(
+            np.ascontiguousarray(prefixes), self.reach, np.log1p(-moving), math.log(self.q)
+        )
+        return logs
 
 
 class SwitchDraw:
