@@ -21,6 +21,8 @@ Names: TypeAlias = str | Sequence[str] | None
 NANOSECONDS = {"s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}
 TIME_HINT = "give timestamps, dates or numbers; text must be parsed first, so that it sorts by time"
 ID_HINT = "ids are whole numbers, text, bytes, booleans, dates, times, decimals or floats; others can be made text"
+NO_ID = "every row must have a series id"
+NO_ID_HINT = "drop or fill the rows with a null or NaN id"
 
 
 class ColumnNames(TypedDict, total=False):
@@ -180,21 +182,19 @@ def _number_ids(column: pa.Array, first: int) -> tuple[NDArray[np.int64], list[S
     try:
         if not pa.types.is_dictionary(column.type):
             column = column.dictionary_encode()
-        nulls = column.is_null().to_numpy(zero_copy_only=False)
-        places = column.indices.fill_null(0).to_numpy().astype(np.int64)
-        used = np.flatnonzero(np.bincount(places[~nulls]))
+        refuse_rows(column.is_null().to_numpy(zero_copy_only=False), first, NO_ID, NO_ID_HINT)
+        places = column.indices.to_numpy().astype(np.int64)
+        used = np.flatnonzero(np.bincount(places))
         ids = series_ids(column.dictionary.take(pa.array(used)))
     except pa.ArrowException:
         raise _unfit_for_ids(column.type) from None
     # Two entries can have the same id: 0.0 and −0.0, or a dictionary that repeats itself.
     numbers: dict[Series, int] = {}
-    renumbered = [numbers.setdefault(one, len(numbers)) for one in ids]
-    table = np.zeros(len(column.dictionary) + 1, dtype=np.int64)
-    table[used] = renumbered
+    table = np.zeros(len(column.dictionary), dtype=np.int64)
+    table[used] = [numbers.setdefault(one, len(numbers)) for one in ids]
     found = table[places]
     if None in numbers:
-        nulls |= found == numbers[None]
-    refuse_rows(nulls, first, "every row must have a series id", "drop or fill the rows with a null or NaN id")
+        refuse_rows(found == numbers[None], first, NO_ID, NO_ID_HINT)
     return found, list(numbers)
 
 

@@ -92,11 +92,11 @@ def _sources(table: Frame, columns: Columns, plans: Plans) -> NDArray[np.int64]:
     """Return for each row the row whose values it gets, −1 for none."""
     by = [_read(table, name) for name in columns.by]
     numbers, series = number_series(by, len(table), alone=columns.series)
-    order = _grouped(numbers, None)
+    lengths = np.bincount(numbers, minlength=len(series))
+    order = _grouped(numbers)
     if columns.time is not None:
-        order = _ordered(numbers, time_numbers(_read(table, columns.time)), order)
-    lengths = np.bincount(numbers, minlength=len(series)).tolist()
-    drawn = [plans.extend(series, lengths), plans.close()]
+        _sort_times(order, time_numbers(_read(table, columns.time)), lengths)
+    drawn = [plans.extend(series, lengths.tolist()), plans.close()]
     released = np.concatenate(drawn)
     rows = order[released]
     if not plans.once:
@@ -119,29 +119,30 @@ def _read(table: Frame, name: str) -> pa.Array:
     raise DataError("a column of ids or times must be of a type that Arrow knows", f"type {column.dtype}", hint)
 
 
-def _ordered(numbers: NDArray[np.int64], times: NDArray[Any], order: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return the rows by series and time, given them by series; refuse times that are repeated."""
-    inside = np.diff(numbers[order]) == 0
-    sorted_times = times[order]
-    if (inside & (sorted_times[1:] < sorted_times[:-1])).any():
-        order = _grouped(numbers, np.argsort(times, kind="stable"))
-        sorted_times = times[order]
-    repeated = np.flatnonzero(inside & (sorted_times[1:] == sorted_times[:-1]))
-    if repeated.size:
-        raise otherwise(repeated.size, int(order[repeated[0] + 1]), REPEATED_TIME, REPEAT_HINT)
+def _grouped(numbers: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return the rows by series, as they stand within each.
+
+    A radix sort: numpy sorts numbers of 16 bits by counting, many times faster than rows can be compared.
+    """
+    order = np.argsort(numbers.astype(np.uint16), kind="stable")
+    for shift in range(16, int(numbers.max(initial=0)).bit_length(), 16):
+        order = order[np.argsort((numbers >> shift).astype(np.uint16)[order], kind="stable")]
     return order
 
 
-def _grouped(numbers: NDArray[np.int64], order: NDArray[np.int64] | None) -> NDArray[np.int64]:
-    """Return the rows by series, within a series in the given order, by a radix sort.
-
-    numpy sorts numbers of 16 bits by counting, many times faster than rows can be compared.
-    """
-    highest = int(numbers.max(initial=0))
-    for shift in range(0, max(1, highest.bit_length()), 16):
-        digits = (numbers >> shift).astype(np.uint16)
-        if order is None:
-            order = np.argsort(digits, kind="stable")
-        else:
-            order = order[np.argsort(digits[order], kind="stable")]
-    return np.arange(0) if order is None else order
+def _sort_times(order: NDArray[np.int64], times: NDArray[Any], lengths: NDArray[np.int64]) -> None:
+    """Bring the rows of each series into the order of their times, in place; refuse times that are repeated."""
+    times = times[order]
+    ends = np.cumsum(lengths)
+    late = times[1:] < times[:-1]
+    late[ends[:-1] - 1] = False  # from one series to the next, time may go back
+    for one in np.unique(np.searchsorted(ends, np.flatnonzero(late), side="right")).tolist():
+        rows = slice(ends[one] - lengths[one], ends[one])
+        by_time = np.argsort(times[rows])
+        order[rows] = order[rows][by_time]
+        times[rows] = times[rows][by_time]
+    repeated = times[1:] == times[:-1]
+    repeated[ends[:-1] - 1] = False
+    places = np.flatnonzero(repeated)
+    if places.size:
+        raise otherwise(places.size, int(order[places[0] + 1]), REPEATED_TIME, REPEAT_HINT)
