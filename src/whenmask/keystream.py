@@ -189,7 +189,7 @@ class Context:
 
     def encode(self) -> bytes:
         """Return the context as bytes, differently for different contexts."""
-        return _encoded((self.mechanism, self.series, self.run))
+        return _encoded(self.mechanism) + _encoded(self.run) + _encoded(self.series)
 
 
 def _encoded(value: Series) -> bytes:

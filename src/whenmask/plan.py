@@ -72,7 +72,9 @@ class Plan:
         """Count displacement, missing, repeated and empty values exactly."""
         filled = np.flatnonzero(self.source >= 0)
         sources = self.source[filled]
-        distinct = np.unique(sources).size
+        released = np.zeros(len(self), dtype=bool)
+        released[sources] = True
+        distinct = int(np.count_nonzero(released))
         return Costs(
             displacement=int(np.abs(filled - sources).sum()),
             missing=len(self) - distinct,

@@ -90,6 +90,8 @@ class Stream:
 
     def flush(self) -> list[Any]:
         """End the series; return all that waited. Nothing can be pushed afterwards."""
+        if self._ended:
+            return []
         self._ended = True
         released = self._released(self._walk.finish())
         self._held.clear()

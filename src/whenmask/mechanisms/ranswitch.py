@@ -90,7 +90,8 @@ class RanSwitch(Switch):
             if len(heads) >= k:
                 weighed -= late * heads[len(heads) - k]
         probabilities = np.concatenate([backward, [late * p], forward])
-        return Law(np.arange(1 - k, len(forward) + 1), probabilities, k, rest=late * alive)
+        rest = max(0.0, late * alive)  # the last subtraction may leave a rounding error below zero
+        return Law(np.arange(1 - k, len(forward) + 1), probabilities, k, rest=rest)
 
 
 def guaranteed_epsilon(unit: int, window: int) -> float:

@@ -106,11 +106,12 @@ class StaSwitch(Switch):
         """Return the displacement −window < d < 0 of the largest backward probability.
 
         Args:
-            approximate: By the paper's corollary, d = ⌈(√(q²−4p+8)−2)/(2q)⌉ − (window+1), not from the law.
+            approximate: By the paper's corollary, d = ⌈(√(q²−4p+8)−2)/(2q)⌉ − (window−1), not from the law. (The
+                paper prints window+1, which does not follow from its own proof and is two slots off.)
         """
         if approximate:
             root = math.sqrt(self.q**2 - 4 * self.p + 8)
-            return math.ceil((root - 2) / (2 * self.q)) - (self.window + 1)
+            return math.ceil((root - 2) / (2 * self.q)) - (self.window - 1)
         return int(self.states().backward().argmax()) + 1 - self.window
 
 

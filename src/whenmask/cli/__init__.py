@@ -1,0 +1,53 @@
+"""The command line: parse, call, print. No arithmetic here.
+
+Each command lives in a module of its own, which is imported only when the command is called, so that help and
+errors come at once. Whatever goes wrong on purpose is printed in one form and ends with exit code 2; there is
+never a traceback for bad input.
+"""
+
+import sys
+from collections.abc import Sequence
+
+from cyclopts import App, CycloptsError
+from rich.console import Console
+
+from whenmask import WhenmaskError, __version__
+
+EXIT_BAD_INPUT = 2
+EXIT_INTERRUPTED = 130
+
+app = App(
+    name="whenmask",
+    help="Hide *when*, keep *what*: release time series with exact values and locally permuted timestamps.",
+    version=__version__,
+    help_format="markdown",
+    result_action="return_value",
+)
+app.command("whenmask.cli.demo:demo", name="demo", help="Release one made-up day of meter readings.")
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the command line and exit."""
+    sys.exit(run(sys.argv[1:] if arguments is None else list(arguments)))
+
+
+def run(arguments: list[str]) -> int:
+    """Run one command; return the exit code."""
+    try:
+        app(arguments, exit_on_error=False, print_error=False)
+    except WhenmaskError as error:
+        return refuse(str(error))
+    except CycloptsError as error:
+        return refuse(f"{str(error).rstrip('.')}. Hint: whenmask --help lists the commands and their options.")
+    except BrokenPipeError:
+        sys.stderr.close()  # the reader went away, as in `whenmask … | head`
+    except KeyboardInterrupt:
+        return EXIT_INTERRUPTED
+    return 0
+
+
+def refuse(message: str) -> int:
+    """Print what is wrong; return the exit code for bad input."""
+    Console(stderr=True, highlight=False, soft_wrap=True).print("[bold red]error:[/]", end=" ")
+    Console(stderr=True, highlight=False, markup=False, soft_wrap=True).print(message)
+    return EXIT_BAD_INPUT
