@@ -26,7 +26,10 @@ FRAME_HINT = "give a pandas or Polars frame, or an Arrow table or batch"
 
 def is_frame(data: Any) -> bool:
     """Return whether the data are a table with named columns, of any library that narwhals knows."""
-    return isinstance(data, pa.RecordBatch) or nw.from_native(data, pass_through=True) is not data
+    try:
+        return isinstance(data, pa.RecordBatch) or nw.from_native(data, pass_through=True) is not data
+    except nw.exceptions.DuplicateError:
+        return True
 
 
 def release_frame(
