@@ -128,11 +128,11 @@ def values(rows: int) -> dict[str, pa.Array]:
 def examples(draw: st.DrawFn) -> Example:
     """Draw tables: ids of one or two columns and of any type, series of any length, rows in any order."""
     kinds = draw(st.lists(st.sampled_from(list(IDS)), max_size=2))
-    lengths = draw(st.lists(st.integers(1, 20), max_size=5 if kinds else 1))
     one = st.tuples(*(IDS[kind] for kind in kinds))
-    ids = draw(st.lists(one, min_size=0, max_size=len(lengths), unique=True)) if kinds else [()] * len(lengths)
+    ids = draw(st.lists(one, min_size=2, max_size=6, unique=True)) if kinds else [()]
+    lengths = [draw(st.sampled_from([20, 9, 4, 1, 0])) for _ in ids]
     clock = draw(st.sampled_from(list(TIMES)))
-    rows = [(name, hour) for name, length in zip(ids, lengths, strict=False) for hour in range(length)]
+    rows = [(name, hour) for name, length in zip(ids, lengths, strict=True) for hour in range(length)]
     rows = draw(st.permutations(rows))
     by = tuple(f"id {place}" for place in range(len(kinds)))
     columns = {

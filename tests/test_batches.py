@@ -17,9 +17,15 @@ from whenmask.batches import Plans, Transit, release_batches
 from whenmask.columns import Columns
 from whenmask.errors import DataError, ParameterError
 from whenmask.keystream import Context, Keystream
+from whenmask.mechanisms import Backward, Forward, Temporal, Threshold
 
 MECHANISM = RanSwitch.from_probabilities(q=0.15, window=4)
 STATEFUL = StaSwitch.from_probabilities(q=0.02, window=30)
+DISPATCH = [
+    Backward.from_probabilities(q=0.1, window=5),
+    Forward.from_probabilities(q=0.1, window=5),
+    Threshold(4, window=5, calibrate="claim"),
+]
 COLUMNS = Columns(by=("meter",), time="time")
 
 
@@ -39,22 +45,23 @@ def release(batches, mechanism, columns: Columns = COLUMNS) -> pa.Table:
     return pa.Table.from_batches(release_batches(batches, mechanism, columns, key=KEY, run=RUN))
 
 
-@given(examples(), st.lists(st.integers(0, 30), min_size=1, max_size=5).filter(any))
-@settings(max_examples=200)
-def test_any_cut_is_released_as_planned(example: Example, cuts: list[int]) -> None:
+@pytest.mark.parametrize("mechanism", [MECHANISM, *DISPATCH], ids=lambda mechanism: type(mechanism).__name__)
+@given(example=examples(), cuts=st.lists(st.integers(0, 30), min_size=1, max_size=5).filter(any))
+@settings(max_examples=100)
+def test_any_cut_is_released_as_planned(mechanism: Temporal, example: Example, cuts: list[int]) -> None:
     """Batches of any length, cut within or between series, give every row what the plan of its series says."""
     example = example.sorted()
     if not len(example.table):
         return
     columns = Columns(by=example.by, time=example.time, keep=("note",))
-    released = release(cut(example.table, cuts), MECHANISM, columns)
+    released = release(cut(example.table, cuts), mechanism, columns)
     assert released.schema.equals(example.table.schema, check_metadata=True)
-    assert released.to_pydict() == moved(example.table, example.sources(MECHANISM))
-    frame = MECHANISM.release(example.table, by=example.by, time=example.time, keep="note", key=KEY, run=RUN)
+    assert released.to_pydict() == moved(example.table, example.sources(mechanism))
+    frame = mechanism.release(example.table, by=example.by, time=example.time, keep="note", key=KEY, run=RUN)
     assert frame.to_pydict() == released.to_pydict()
 
 
-@pytest.mark.parametrize("mechanism", [MECHANISM, STATEFUL], ids=["ran", "sta"])
+@pytest.mark.parametrize("mechanism", [MECHANISM, STATEFUL, *DISPATCH], ids=lambda one: type(one).__name__)
 @pytest.mark.parametrize("size", [1, 7, 1_000, 40_000, 10**6])
 def test_long_series_span_batches(mechanism, size: int) -> None:
     """Series longer than what is drawn at a time, in batches from single rows to the whole."""

@@ -23,6 +23,8 @@ from whenmask.mechanisms.temporal import Temporal
 ONE = 1 << 64
 # Words read ahead.
 AHEAD = 256
+# Placeholder values that a draw adds at a time at the end of a series, beside two windows.
+TAIL = 64
 # Slots that a walk keeps behind it before it drops them.
 BEHIND = 1024
 
@@ -174,7 +176,7 @@ class SwitchDraw:
         length, owed = self._arrived, self._arrived - self._slot
         pieces = [np.empty(0, dtype=np.int64)]
         while owed:
-            piece = self.push(2 * self._window)
+            piece = self.push(2 * self._window + TAIL)
             pieces.append(piece[piece < length])
             owed -= pieces[-1].size
         return np.concatenate(pieces)
