@@ -14,7 +14,9 @@ from hypothesis import given, settings
 
 from tests.tables import KEY, RUN, VALUES, Example, examples, moved, readings
 from whenmask import Key, RanSwitch, StaSwitch
+from whenmask.columns import Columns
 from whenmask.errors import DataError, ParameterError
+from whenmask.frames import release_frame
 
 MECHANISM = RanSwitch.from_probabilities(q=0.15, window=4)
 STATEFUL = StaSwitch.from_probabilities(q=0.15, window=4)
@@ -233,6 +235,8 @@ def test_what_is_no_table_has_no_columns() -> None:
             MECHANISM.release(series, by="id")
     with pytest.raises(DataError, match="values must have a length"):
         MECHANISM.release(iter([1, 2]))
+    with pytest.raises(DataError, match="this is not a table; got a list"):
+        release_frame([1, 2], MECHANISM, Columns())
     with pytest.raises(DataError, match="a lazy frame of this kind cannot be released"):
         MECHANISM.release(duckdb.sql("select 1 as x"))
 

@@ -70,11 +70,6 @@ class Columns:
         return cls(by, names.get("time"), moving, _listed("keep", names.get("keep")), series)
 
     @property
-    def slots(self) -> tuple[str, ...]:
-        """The columns that stay where they are."""
-        return (*self.by, *([] if self.time is None else [self.time]), *self.keep)
-
-    @property
     def moving(self) -> tuple[str, ...]:
         """The columns that move together, once they are known."""
         return self.values or ()
