@@ -188,6 +188,7 @@ COLUMNS = [
     ({"time": "nothing"}, "`time` must name columns of the table"),
     ({"values": ["nothing"]}, "`values` must name columns of the table"),
     ({"keep": "nothing"}, "`keep` must name columns of the table"),
+    ({"time": ["t", "x"]}, "`time` must name one column; got 2 names"),
     ({"by": 5}, "`by` must name columns; got by of type int"),
     ({"by": "id", "keep": "id"}, "a column can have only one role; got 'id' more than once"),
     ({"by": ["id", "id"]}, "a column can have only one role"),
@@ -205,6 +206,12 @@ def test_roles_that_do_not_fit_are_refused(roles, problem) -> None:
     assert problem in str(caught.value)
 
 
+def test_misspelt_roles_are_refused() -> None:
+    """A role that is not understood is never left out in silence: without `by` all would be one series."""
+    with pytest.raises(TypeError, match="unexpected keyword argument 'bye'"):
+        MECHANISM.release(pa.table({"id": ["a"], "x": [1]}), bye="id")  # type: ignore[call-arg]
+
+
 BAD = [
     (pa.table({"id": [[1]], "t": [0], "x": [1]}), "cannot name series; got type list"),
     (pa.table({"id": [{"a": 1}], "t": [0], "x": [1]}), "cannot name series; got type struct"),
@@ -212,6 +219,7 @@ BAD = [
     (pl.DataFrame({"id": [object()], "t": [0], "x": [1]}), "must be of a type that Arrow knows"),
     (pl.DataFrame({"id": pl.Series([1], dtype=pl.Int128), "t": [0], "x": [1]}), "of a type that Arrow knows"),
     (pd.DataFrame({"id": [1, "a"], "t": [0, 1], "x": [1, 2]}), "must be of a type that Arrow knows"),
+    (pa.table({"id": [1], "t": [1], "x": pa.array(["a"], pa.string_view())}), "of a type that Arrow cannot move"),
     (pd.DataFrame([[1, 2, 3, 4]], columns=["id", "t", "x", "x"]), "must have different names"),
     (pa.table([[1], [2], [3], [4]], names=["id", "t", "x", "x"]), "must have different names"),
 ]
