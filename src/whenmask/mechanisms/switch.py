@@ -23,12 +23,12 @@ from whenmask.mechanisms.calibration import smallest
 from whenmask.mechanisms.temporal import Temporal
 
 ONE = 1 << 64
-# Words that a walk reads ahead.
+# Words read ahead.
 AHEAD = 256
+# Placeholder values that a draw adds at a time at the end of a series, beside two windows.
+TAIL = 64
 # Slots that a walk keeps behind it before it drops them.
 BEHIND = 1024
-# Placeholder values that a draw adds at a time at the end of a series.
-TAIL = 1024
 
 
 @dataclass(frozen=True, init=False, repr=False)
@@ -161,26 +161,38 @@ class SwitchDraw:
         self._unit = np.uint64(mechanism.unit)
         self._arrived = 0
         self._slot = 0
+        # The sources of the slots from `_slot` on.
         self._carry = np.empty(0, dtype=np.int64)
+        # Offsets of the next slots.
+        self._ahead = np.empty(0, dtype=np.int64)
 
     def push(self, count: int) -> NDArray[np.int64]:
         """Take `count` more values; return the sources of the slots that are decided now."""
         work = np.concatenate([self._carry, np.arange(self._arrived, self._arrived + count)])
         self._arrived += count
         due = max(0, work.size - (self._window - 1))
-        offsets = self._kernels.offsets(self._words.words(self._slot, due), self._stay, self._unit)
-        self._kernels.switch(work, offsets, self._slot, self._reach)
-        self._slot += due
+        if due:
+            self._kernels.switch(work, self._offsets(due), self._slot, self._reach)
+            self._slot += due
         self._carry = work[due:].copy()
         return work[:due]
 
+    def _offsets(self, count: int) -> NDArray[np.int64]:
+        """Return the offsets of the next slots, and read ahead: words are cheap, starting to read them is not."""
+        if self._ahead.size < count:
+            words = self._words.words(self._slot, count + AHEAD)
+            self._ahead = self._kernels.offsets(words, self._stay, self._unit)
+        offsets, self._ahead = self._ahead[:count], self._ahead[count:]
+        return offsets
+
     def finish(self) -> NDArray[np.int64]:
         """Go on with placeholders until every value is out, then drop the placeholders and close up."""
-        length = self._arrived
+        length, owed = self._arrived, self._arrived - self._slot
         pieces = [np.empty(0, dtype=np.int64)]
-        while (self._carry < length).any():
-            piece = self.push(self._window + min(TAIL, length))
+        while owed:
+            piece = self.push(2 * self._window + TAIL)
             pieces.append(piece[piece < length])
+            owed -= pieces[-1].size
         return np.concatenate(pieces)
 
 
