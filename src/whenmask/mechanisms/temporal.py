@@ -63,8 +63,8 @@ class Temporal(ABC):
 
     @property
     @abstractmethod
-    def claim(self) -> Claim:
-        """What the mechanism's paper says of it. Not a guarantee."""
+    def claim(self) -> Claim | None:
+        """What the mechanism's paper says of it, if there is one. Not a guarantee."""
 
     @abstractmethod
     def prefixes(self, trials: int, steps: int, *, key: Key) -> NDArray[np.int64]:
