@@ -5,12 +5,19 @@ statement may be wrong; an interval spends half of it on each end.
 """
 
 import math
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import bdtr, betainccinv, betaincinv, xlog1py
 
 Interval = tuple[float, float]
+
+
+def _special() -> Any:
+    """Return SciPy's special functions, which take longer to import than all that a stream needs."""
+    from scipy import special
+
+    return special
 
 
 def clopper_pearson(count: int, trials: int, level: float) -> Interval:
@@ -21,8 +28,9 @@ def clopper_pearson(count: int, trials: int, level: float) -> Interval:
         >>> round(low, 4), round(high, 4)
         (0.4439, 0.9748)
     """
-    low = float(betaincinv(count, trials - count + 1, level / 2)) if count else 0.0
-    high = float(betainccinv(count + 1, trials - count, level / 2)) if count < trials else 1.0
+    special = _special()
+    low = float(special.betaincinv(count, trials - count + 1, level / 2)) if count else 0.0
+    high = float(special.betainccinv(count + 1, trials - count, level / 2)) if count < trials else 1.0
     return low, high
 
 
@@ -55,7 +63,7 @@ def surprise(observed: NDArray[np.float64], expected: NDArray[np.float64], varia
     # Below what sums of probabilities lose by rounding there is nothing to be surprised at.
     safe = np.maximum(variance, 1e-12)
     ratio = away / safe
-    exponents = safe * (xlog1py(1 + ratio, ratio) - ratio)
+    exponents = safe * (_special().xlog1py(1 + ratio, ratio) - ratio)
     return min(1.0, float(2 * away.size * np.exp(-exponents.max()))) if away.size else 1.0
 
 
@@ -68,5 +76,5 @@ def imbalance(first: NDArray[np.int64], second: NDArray[np.int64]) -> float:
     seen = both > 0
     if not seen.any():
         return 1.0
-    tails = 2 * bdtr(np.minimum(first, second)[seen].astype(np.float64), both[seen], 0.5)
+    tails = 2 * _special().bdtr(np.minimum(first, second)[seen].astype(np.float64), both[seen], 0.5)
     return min(1.0, float(tails.min() * tails.size))

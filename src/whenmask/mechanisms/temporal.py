@@ -82,6 +82,8 @@ class Temporal(ABC):
         is asked for, which takes seconds; its basis then says "audited". That is evidence and no proof. A
         mechanism with a proof states that instead.
         """
+        if self.claim is None:
+            raise NotImplementedError(f"{type(self).__name__} has neither a claim nor a guarantee")
         return measured_guarantee(self, self.claim.epsilon)
 
     @property
