@@ -19,15 +19,16 @@ from numpy.typing import NDArray
 from whenmask.errors import ParameterError, positive_number, whole_number
 from whenmask.keystream import Context, Key, Keystream
 from whenmask.law import WINDOW_HINT, Latency
+from whenmask.mechanisms.calibration import smallest
 from whenmask.mechanisms.temporal import Temporal
 
 ONE = 1 << 64
-# Words that a walk reads ahead.
+# Words read ahead.
 AHEAD = 256
+# Placeholder values that a draw adds at a time at the end of a series, beside two windows.
+TAIL = 64
 # Slots that a walk keeps behind it before it drops them.
 BEHIND = 1024
-# Placeholder values that a draw adds at a time at the end of a series.
-TAIL = 1024
 
 
 @dataclass(frozen=True, init=False, repr=False)
@@ -63,7 +64,7 @@ class Offsets(Temporal):
     def _calibrate(self, epsilon: float, window: int, promised: Callable[[int, int], float]) -> None:
         """Set the smallest unit whose promise, a falling function of unit and window, is at most epsilon."""
         window = whole_number("window", window, least=2, hint=WINDOW_HINT)
-        unit = smallest_unit(window, lambda unit: promised(unit, window) <= epsilon)
+        unit = smallest(1, ONE // window, lambda unit: promised(unit, window) <= epsilon)
         if (least := promised(unit, window)) > epsilon:
             hint = f"the least that probabilities of 64 bits can give at this window is epsilon={least!r}"
             raise ParameterError("`epsilon` is too small for the window", f"epsilon={epsilon:g}", hint)
@@ -145,18 +146,6 @@ class Switch(Offsets):
         return logs
 
 
-def smallest_unit(window: int, fits: Callable[[int], bool]) -> int:
-    """Return the smallest unit that fits, or the largest there is if none does; all from some unit on fit."""
-    low, high = 1, ONE // window
-    while low < high:
-        middle = (low + high) // 2
-        if fits(middle):
-            high = middle
-        else:
-            low = middle + 1
-    return low
-
-
 class SwitchDraw:
     """The compiled form: a stretch of slots at a time, carrying over the slots that are not decided yet."""
 
@@ -172,26 +161,38 @@ class SwitchDraw:
         self._unit = np.uint64(mechanism.unit)
         self._arrived = 0
         self._slot = 0
+        # The sources of the slots from `_slot` on.
         self._carry = np.empty(0, dtype=np.int64)
+        # Offsets of the next slots.
+        self._ahead = np.empty(0, dtype=np.int64)
 
     def push(self, count: int) -> NDArray[np.int64]:
         """Take `count` more values; return the sources of the slots that are decided now."""
         work = np.concatenate([self._carry, np.arange(self._arrived, self._arrived + count)])
         self._arrived += count
         due = max(0, work.size - (self._window - 1))
-        offsets = self._kernels.offsets(self._words.words(self._slot, due), self._stay, self._unit)
-        self._kernels.switch(work, offsets, self._slot, self._reach)
-        self._slot += due
+        if due:
+            self._kernels.switch(work, self._offsets(due), self._slot, self._reach)
+            self._slot += due
         self._carry = work[due:].copy()
         return work[:due]
 
+    def _offsets(self, count: int) -> NDArray[np.int64]:
+        """Return the offsets of the next slots, and read ahead: words are cheap, starting to read them is not."""
+        if self._ahead.size < count:
+            words = self._words.words(self._slot, count + AHEAD)
+            self._ahead = self._kernels.offsets(words, self._stay, self._unit)
+        offsets, self._ahead = self._ahead[:count], self._ahead[count:]
+        return offsets
+
     def finish(self) -> NDArray[np.int64]:
         """Go on with placeholders until every value is out, then drop the placeholders and close up."""
-        length = self._arrived
+        length, owed = self._arrived, self._arrived - self._slot
         pieces = [np.empty(0, dtype=np.int64)]
-        while (self._carry < length).any():
-            piece = self.push(self._window + min(TAIL, length))
+        while owed:
+            piece = self.push(2 * self._window + TAIL)
             pieces.append(piece[piece < length])
+            owed -= pieces[-1].size
         return np.concatenate(pieces)
 
 

@@ -16,7 +16,7 @@ import numpy as np
 from whenmask.errors import DependencyError, ParameterError, positive_number
 from whenmask.guarantee import ValueGuarantee
 from whenmask.keystream import Key, Series
-from whenmask.mechanisms.calibration import EPSILON_HINT
+from whenmask.mechanisms.calibration import EPSILON_HINT, smallest
 from whenmask.mechanisms.values.grid import STEPS, Grid, checked_grid, mean_of
 from whenmask.mechanisms.values.perturbed import Perturbed, as_array
 
@@ -236,15 +236,8 @@ def _smallest_scale(epsilon: float, delta: float | None) -> int:
         except dp.OpenDPException:  # a scale so small that epsilon is not even a float
             return False
 
-    low, high = 1, LARGEST_SCALE
-    if not fits(high):
+    if not fits(LARGEST_SCALE):
         least = STEPS / LARGEST_SCALE
         hint = f"at such a scale noise would not fit 64 bits; {2 * least:.1g} works with Laplace"
         raise ParameterError("`epsilon` is too small for 64-bit noise", f"epsilon={epsilon:g}", hint)
-    while low < high:
-        middle = (low + high) // 2
-        if fits(middle):
-            high = middle
-        else:
-            low = middle + 1
-    return low
+    return smallest(1, LARGEST_SCALE, fits)

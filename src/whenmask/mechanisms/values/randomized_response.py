@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 from whenmask.errors import DataError, ParameterError, positive_number
 from whenmask.guarantee import ValueGuarantee
 from whenmask.keystream import Key, Series
-from whenmask.mechanisms.calibration import EPSILON_HINT
+from whenmask.mechanisms.calibration import EPSILON_HINT, smallest
 from whenmask.mechanisms.ranswitch import guaranteed_epsilon
-from whenmask.mechanisms.switch import ONE, smallest_unit
+from whenmask.mechanisms.switch import ONE
 from whenmask.mechanisms.values.perturbed import Perturbed, as_array, transmitted
 
 Category: TypeAlias = str | int | bool
@@ -56,7 +56,7 @@ class RandomizedResponse:
         epsilon = positive_number("epsilon", epsilon, hint=EPSILON_HINT)
         declared = _checked_categories(categories)
         size = len(declared)
-        unit = smallest_unit(size, lambda unit: guaranteed_epsilon(unit, size) <= epsilon)
+        unit = smallest(1, ONE // size, lambda unit: guaranteed_epsilon(unit, size) <= epsilon)
         object.__setattr__(self, "categories", declared)
         object.__setattr__(self, "unit", unit)
         if self.keep <= unit or self.guarantee.epsilon > epsilon:
