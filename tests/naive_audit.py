@@ -22,7 +22,7 @@ def ranswitch_losses(q, window, i, j, steps=400):
     states = {(0, _canonical(here, there, 0)): 1.0}
     lost = 0.0
     for t in range(steps):
-        following = defaultdict(float)
+        following: dict = defaultdict(float)
         for (ratio, differences), weight in states.items():
             for offset in range(window):
                 chance = weight * (p if offset == 0 else q)
@@ -47,7 +47,7 @@ def ranswitch_losses(q, window, i, j, steps=400):
 
 def _canonical(here, there, start):
     """Return the slots from `start` on in which the worlds differ, with the labels numbered as they come."""
-    names = {}
+    names: dict[int, int] = {}
     return tuple(
         (slot, names.setdefault(mine, len(names)), names.setdefault(its, len(names)))
         for slot, (mine, its) in enumerate(zip(here, there, strict=True))
@@ -74,7 +74,7 @@ def delta(losses, unit, epsilon):
 
 def switch_plans(p, q, window, slots, reach=None):
     """Return {sources of the first slots: probability} by going through all sequences of offsets."""
-    plans = defaultdict(float)
+    plans: dict[tuple[int, ...], float] = defaultdict(float)
     for offsets in product(range(window), repeat=slots):
         content = list(range(slots + window))
         chance = 1.0

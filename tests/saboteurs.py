@@ -1,33 +1,35 @@
 """Mechanisms that are wrong in one way each, for the audit to catch.
 
-To add one, write a small subclass of an honest mechanism and put it into `SABOTEURS`, with the words that a finding
-must contain: the audit has to see what is wrong, not just something.
+To add one, write a small subclass of an honest mechanism and put it into `SABOTEURS`, with the words that a
+finding must contain: the audit has to see what is wrong, not just something.
 """
 
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+
 from whenmask import RanSwitch, StaSwitch
 from whenmask.guarantee import Guarantee
 from whenmask.keystream import Keystream
 from whenmask.mechanisms.switch import SwitchDraw
 
 
-class Words:
+class Words(Keystream):
     """A keystream that is spoilt on its way to the mechanism."""
 
     def __init__(self, words: Keystream) -> None:
+        """Take the words to spoil."""
         self.inner = words
 
 
 class BiasedWords(Words):
-    """One word in sixteen is zero, which always chooses to stay."""
+    """One word in eight is zero, which always chooses to stay."""
 
     def words(self, first: int, count: int):
         """Return the words asked for, some of them spoilt."""
         words = self.inner.words(first, count)
-        return np.where(words % np.uint64(16) == 0, np.uint64(0), words)
+        return np.where(words % np.uint64(8) == 0, np.uint64(0), words)
 
 
 class WornWords(Words):
@@ -87,9 +89,15 @@ class Unended(RanSwitch):
 
     def draw(self, words):
         """Start a release with another end."""
-        draw = SwitchDraw(self, words)
-        draw.finish = lambda: draw._carry[draw._carry < draw._arrived]
-        return draw
+        return UnendedDraw(self, words)
+
+
+class UnendedDraw(SwitchDraw):
+    """Switches no more once the values end."""
+
+    def finish(self):
+        """Return the rest of the slots."""
+        return self._carry
 
 
 class Clamped(StaSwitch):
@@ -134,9 +142,15 @@ class Dropping(RanSwitch):
 
     def draw(self, words):
         """Start a release with another end."""
-        draw = SwitchDraw(self, words)
-        draw.finish = lambda: np.empty(0, dtype=np.int64)
-        return draw
+        return DroppingDraw(self, words)
+
+
+class DroppingDraw(SwitchDraw):
+    """Has nothing left at the end."""
+
+    def finish(self):
+        """Return no slots."""
+        return np.empty(0, dtype=np.int64)
 
 
 class Narrow(RanSwitch):
@@ -212,19 +226,24 @@ def narrow_boast() -> Boastful:
     return Boastful(inner, 10, stated)
 
 
-Q = {"q": 0.05, "window": 10}
+def made(kind: Any) -> Any:
+    """Return one of these mechanisms, in the parameters that all share."""
+    return kind.from_probabilities(q=0.05, window=10)
+
+
+# The mechanism, and the words.
 SABOTEURS: dict[str, tuple[Any, str]] = {
-    "biased generator": (Biased.from_probabilities(**Q), "fit:"),
-    "biased generator, StaSwitch": (BiasedSta.from_probabilities(**Q), "fit:"),
-    "keystream repeats in a series": (Worn.from_probabilities(**Q), "stretches:"),
-    "keystream forgets its context": (Same.from_probabilities(**Q), "repeats:"),
-    "no end rule": (Unended.from_probabilities(**Q), "ends:"),
-    "clamps at the end": (Clamped.from_probabilities(**Q), "ends:"),
-    "loses a value": (Losing.from_probabilities(**Q), "do not release every value once"),
-    "drops values at the end": (Dropping.from_probabilities(**Q), "do not release every value once"),
-    "window one too small": (Narrow.from_probabilities(**Q), "fit:"),
-    "window one too large": (Wide.from_probabilities(**Q), "impossible:"),
+    "biased generator": (made(Biased), "fit:"),
+    "biased generator, StaSwitch": (made(BiasedSta), "fit:"),
+    "keystream repeats in a series": (made(Worn), "stretches:"),
+    "keystream forgets its context": (made(Same), "repeats:"),
+    "no end rule": (made(Unended), "ends:"),
+    "clamps at the end": (made(Clamped), "ends:"),
+    "loses a value": (made(Losing), "do not release every value once"),
+    "drops values at the end": (made(Dropping), "do not release every value once"),
+    "window one too small": (made(Narrow), "fit:"),
+    "window one too large": (made(Wide), "impossible:"),
     "window one too small, consistently": (narrow_boast(), "(its guarantee, proved)"),
-    "law does not add up": (Unnormalised.from_probabilities(**Q), "exact:"),
-    "forgets how long values wait": (Forgetful.from_probabilities(**Q), "impossible:"),
+    "law does not add up": (made(Unnormalised), "exact:"),
+    "forgets how long values wait": (made(Forgetful), "impossible:"),
 }

@@ -13,7 +13,8 @@ from typing import Any, Literal, TypeAlias
 
 from whenmask.errors import DependencyError, ParameterError, positive_number, whole_number
 
-DIGITS = 60
+# Enough to hold 1 − q exactly, for q in units of 2^-64.
+DIGITS = 80
 # Multiplied by this, the smallest positive float is above 1.
 BEYOND = Decimal(10) ** 330
 # Privacy-loss distributions round each loss up to a multiple of this,
