@@ -141,8 +141,8 @@ def test_picks_are_those_of_whole_integers(first: int, second: int, height: int,
         for word in (first, edge):
             z = (word << 64) | second
             b, c = divmod(z * height * (height - 1) >> 128, height - 1)
-            expected: Any = z * height >> 128, (b, c + (c >= b))
-            args = np.uint64(word), np.uint64(second), height
+            expected: Any = (z * height >> 128, (b, c + (c >= b)))
+            args: Any = np.uint64(word), np.uint64(second), height
             assert (kernels.pick(*args), kernels.pick_pair(*args)) == expected
             with interpreted() as plain:
                 assert (plain.pick(*args), plain.pick_pair(*args)) == expected

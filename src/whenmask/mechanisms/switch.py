@@ -5,6 +5,7 @@ of integers over 2^64: Pr[l] = unit / 2^64 for 1 ≤ l < window, and the rest is
 its `reach`: the number of slots that a value may wait in all.
 """
 
+import math
 from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -16,17 +17,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from whenmask.errors import ParameterError, positive_number, whole_number
-from whenmask.keystream import Keystream
+from whenmask.keystream import Context, Key, Keystream
 from whenmask.law import WINDOW_HINT, Latency
+from whenmask.mechanisms.calibration import smallest
 from whenmask.mechanisms.temporal import Temporal
 
 ONE = 1 << 64
-# Words that a walk reads ahead.
+# Words read ahead.
 AHEAD = 256
+# Placeholder values that a draw adds at a time at the end of a series, beside two windows.
+TAIL = 64
 # Slots that a walk keeps behind it before it drops them.
 BEHIND = 1024
-# Placeholder values that a draw adds at a time at the end of a series.
-TAIL = 1024
 
 
 @dataclass(frozen=True, init=False, repr=False)
@@ -62,7 +64,7 @@ class Offsets(Temporal):
     def _calibrate(self, epsilon: float, window: int, promised: Callable[[int, int], float]) -> None:
         """Set the smallest unit whose promise, a falling function of unit and window, is at most epsilon."""
         window = whole_number("window", window, least=2, hint=WINDOW_HINT)
-        unit = smallest_unit(window, lambda unit: promised(unit, window) <= epsilon)
+        unit = smallest(1, ONE // window, lambda unit: promised(unit, window) <= epsilon)
         if (least := promised(unit, window)) > epsilon:
             hint = f"the least that probabilities of 64 bits can give at this window is epsilon={least!r}"
             raise ParameterError("`epsilon` is too small for the window", f"epsilon={epsilon:g}", hint)
@@ -119,17 +121,29 @@ class Switch(Offsets):
         """Start a release for one value at a time (plain Python)."""
         return SwitchWalk(self, words)
 
+    def prefixes(self, trials: int, steps: int, *, key: Key) -> NDArray[np.int64]:
+        """Return the sources of the first `steps` slots of independent plans, for an audit.
 
-def smallest_unit(window: int, fits: Callable[[int], bool]) -> int:
-    """Return the smallest unit that fits, or the largest there is if none does; all from some unit on fit."""
-    low, high = 1, ONE // window
-    while low < high:
-        middle = (low + high) // 2
-        if fits(middle):
-            high = middle
-        else:
-            low = middle + 1
-    return low
+        Each is drawn as any release is, under a context of its own, so that it is the sampler in use that is
+        audited.
+        """
+        rows = np.empty((trials, steps), dtype=np.int64)
+        for trial in range(trials):
+            words = Keystream(key, Context(self.identity, trial, "audit"))
+            rows[trial] = self.draw(words).push(steps + self.window - 1)
+        return rows
+
+    def log_probabilities(self, prefixes: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Return the log-probability that a plan begins with the given sources, −∞ where none does."""
+        from whenmask.kernels import switch
+
+        # What the reach forbids goes to offset 0: for StaSwitch, one unit for each slot waited.
+        forbidden = np.arange(self.window) if self.reach >= 0 else np.zeros(self.window, dtype=np.int64)
+        moving = (self.window - 1 - forbidden) * self.q
+        logs: NDArray[np.float64] = switch.log_probabilities(
+            np.ascontiguousarray(prefixes), self.reach, np.log1p(-moving), math.log(self.q)
+        )
+        return logs
 
 
 class SwitchDraw:
@@ -147,26 +161,38 @@ class SwitchDraw:
         self._unit = np.uint64(mechanism.unit)
         self._arrived = 0
         self._slot = 0
+        # The sources of the slots from `_slot` on.
         self._carry = np.empty(0, dtype=np.int64)
+        # Offsets of the next slots.
+        self._ahead = np.empty(0, dtype=np.int64)
 
     def push(self, count: int) -> NDArray[np.int64]:
         """Take `count` more values; return the sources of the slots that are decided now."""
         work = np.concatenate([self._carry, np.arange(self._arrived, self._arrived + count)])
         self._arrived += count
         due = max(0, work.size - (self._window - 1))
-        offsets = self._kernels.offsets(self._words.words(self._slot, due), self._stay, self._unit)
-        self._kernels.switch(work, offsets, self._slot, self._reach)
-        self._slot += due
+        if due:
+            self._kernels.switch(work, self._offsets(due), self._slot, self._reach)
+            self._slot += due
         self._carry = work[due:].copy()
         return work[:due]
 
+    def _offsets(self, count: int) -> NDArray[np.int64]:
+        """Return the offsets of the next slots, and read ahead: words are cheap, starting to read them is not."""
+        if self._ahead.size < count:
+            words = self._words.words(self._slot, count + AHEAD)
+            self._ahead = self._kernels.offsets(words, self._stay, self._unit)
+        offsets, self._ahead = self._ahead[:count], self._ahead[count:]
+        return offsets
+
     def finish(self) -> NDArray[np.int64]:
         """Go on with placeholders until every value is out, then drop the placeholders and close up."""
-        length = self._arrived
+        length, owed = self._arrived, self._arrived - self._slot
         pieces = [np.empty(0, dtype=np.int64)]
-        while (self._carry < length).any():
-            piece = self.push(self._window + min(TAIL, length))
+        while owed:
+            piece = self.push(2 * self._window + TAIL)
             pieces.append(piece[piece < length])
+            owed -= pieces[-1].size
         return np.concatenate(pieces)
 
 
