@@ -195,4 +195,5 @@ class PureSwitch(Temporal):
             logs = np.log(probabilities / ways)
         totals = np.empty(len(prefixes))
         pure.weigh_all(prefixes, logs, totals)
+        totals[(prefixes == -1).any(axis=1)] = -np.inf  # no slot stays empty
         return totals

@@ -82,6 +82,9 @@ class Temporal(ABC):
         is asked for, which takes seconds; its basis then says "audited". That is evidence and no proof. A
         mechanism with a proof states that instead.
         """
+        if self.claim is None:
+            hint = "a mechanism without a published claim states its own guarantee"
+            raise ParameterError("there is no epsilon to measure at", self.identity, hint)
         return measured_guarantee(self, self.claim.epsilon)
 
     @property
