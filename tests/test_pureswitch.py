@@ -27,7 +27,7 @@ from whenmask.plan import CHUNK
 
 KEY = Key.for_testing(4)
 # Expected cost per timestamp, computed independently (docs/guarantees.md, section 4).
-COSTS = {
+COSTS: dict[int, dict[float, float]] = {
     10: {1: 17.69, 2: 8.68, 3: 5.66, 4: 4.15, 4.5: 3.02, 5: 1.95, 6: 0.738, 7: 0.272, 8: 0.100, 9: 0.0368,
          10: 0.0135, 12: 0.0018},
     48: {2: 46.7, 4: 23.2, 6: 15.4, 7: 7.28, 8: 2.73, 9: 1.01, 10: 0.371, 12: 0.050},
@@ -137,7 +137,7 @@ def test_picks_are_those_of_whole_integers(first: int, second: int, height: int,
         for word in (first, edge):
             z = (word << 64) | second
             b, c = divmod(z * height * (height - 1) >> 128, height - 1)
-            expected = z * height >> 128, (b, c + (c >= b))
+            expected: Any = (z * height >> 128, (b, c + (c >= b)))
             args: Any = np.uint64(word), np.uint64(second), height
             assert (kernels.pick(*args), kernels.pick_pair(*args)) == expected
             with interpreted() as plain:

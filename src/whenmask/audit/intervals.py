@@ -2,16 +2,22 @@
 
 They are what turns draws into statements at a stated confidence. `level` is always the probability with which a
 statement may be wrong; an interval spends half of it on each end.
-
-scipy.special is imported where it is used: it takes 0.1 s, and mechanisms, which import this, must start fast.
 """
 
 import math
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 Interval = tuple[float, float]
+
+
+def _special() -> Any:
+    """Return SciPy's special functions, which take longer to import than all that a stream needs."""
+    from scipy import special
+
+    return special
 
 
 def clopper_pearson(count: int, trials: int, level: float) -> Interval:
@@ -22,10 +28,9 @@ def clopper_pearson(count: int, trials: int, level: float) -> Interval:
         >>> round(low, 4), round(high, 4)
         (0.4439, 0.9748)
     """
-    from scipy.special import betainccinv, betaincinv
-
-    low = float(betaincinv(count, trials - count + 1, level / 2)) if count else 0.0
-    high = float(betainccinv(count + 1, trials - count, level / 2)) if count < trials else 1.0
+    special = _special()
+    low = float(special.betaincinv(count, trials - count + 1, level / 2)) if count else 0.0
+    high = float(special.betainccinv(count + 1, trials - count, level / 2)) if count < trials else 1.0
     return low, high
 
 
@@ -54,13 +59,11 @@ def surprise(observed: NDArray[np.float64], expected: NDArray[np.float64], varia
     Each counts independent events of known probabilities; `variance` is Σ p(1 − p). By Bennett's inequality, on
     both sides, added up over the counts.
     """
-    from scipy.special import xlog1py
-
     away = np.abs(observed - expected)
     # Below what sums of probabilities lose by rounding there is nothing to be surprised at.
     safe = np.maximum(variance, 1e-12)
     ratio = away / safe
-    exponents = safe * (xlog1py(1 + ratio, ratio) - ratio)
+    exponents = safe * (_special().xlog1py(1 + ratio, ratio) - ratio)
     return min(1.0, float(2 * away.size * np.exp(-exponents.max()))) if away.size else 1.0
 
 
@@ -69,11 +72,9 @@ def imbalance(first: NDArray[np.int64], second: NDArray[np.int64]) -> float:
 
     Given their sum, each of the two counts is at most as spread as the heads of a fair coin.
     """
-    from scipy.special import bdtr
-
     both = first + second
     seen = both > 0
     if not seen.any():
         return 1.0
-    tails = 2 * bdtr(np.minimum(first, second)[seen].astype(np.float64), both[seen], 0.5)
+    tails = 2 * _special().bdtr(np.minimum(first, second)[seen].astype(np.float64), both[seen], 0.5)
     return min(1.0, float(tails.min() * tails.size))

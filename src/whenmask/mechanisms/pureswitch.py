@@ -195,5 +195,5 @@ class PureSwitch(Temporal):
             logs = np.log(probabilities / ways)
         totals = np.empty(len(prefixes))
         pure.weigh_all(prefixes, logs, totals)
-        totals[(prefixes == -1).any(axis=1)] = -np.inf  # no slot stays empty
+        totals[((prefixes < 0) & (prefixes != UNKNOWN)).any(axis=1)] = -np.inf  # no slot is ever empty
         return totals

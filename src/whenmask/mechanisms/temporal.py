@@ -83,8 +83,7 @@ class Temporal(ABC):
         mechanism with a proof states that instead.
         """
         if self.claim is None:
-            hint = "a mechanism without a published claim states its own guarantee"
-            raise ParameterError("there is no epsilon to measure at", self.identity, hint)
+            raise NotImplementedError(f"{type(self).__name__} has neither a claim nor a guarantee")
         return measured_guarantee(self, self.claim.epsilon)
 
     @property

@@ -19,7 +19,6 @@ from itertools import islice
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import eigh_tridiagonal
 
 from whenmask.errors import ParameterError
 from whenmask.kernels.kinds import CLOSE, FILL, MERGE, NEW, STAY, TAKE
@@ -87,6 +86,8 @@ class Modes:
 
 def modes(table: Table, most: int | None = None) -> Modes:
     """Return the mixture of a table's law, or the part of it with the largest eigenvalues."""
+    from scipy.linalg import eigh_tridiagonal  # slow to import, and streams do not need it
+
     h, weight, stays, up, down = _tagged(table)
     fills = table.probabilities[[FILL, MERGE, CLOSE]].sum(axis=0)[h] / h
     least = 0 if most is None else max(0, h.size - most)
