@@ -16,13 +16,14 @@ from scipy import stats
 
 from tests.naive_audit import delta, hockey_stick, ranswitch_losses, switch_plans
 from tests.saboteurs import SABOTEURS
-from whenmask import Key, RanSwitch, StaSwitch
+from whenmask import Backward, Forward, Key, RanSwitch, StaSwitch, Threshold
 from whenmask.audit import AuditResult, Settings, audit, exact_deltas, measured_guarantee
 from whenmask.audit.exact import enumerated
 from whenmask.audit.intervals import clopper_pearson, empirical_bernstein, imbalance, surprise
 from whenmask.audit.losses import added, designed, pair_results, tallied
 from whenmask.audit.subject import UNDECIDED, View, exchanged
 from whenmask.errors import ParameterError
+from whenmask.mechanisms.pureswitch import PureSwitch
 
 ALONE = Settings(workers=1)
 BOTH = Settings(workers=2)
@@ -246,6 +247,11 @@ HONEST = [
     RanSwitch(9, window=10),
     StaSwitch(4, window=10, calibrate="claim"),
     StaSwitch(12, window=5, calibrate="claim"),
+    PureSwitch(1, window=3),
+    PureSwitch(6, window=10),
+    Backward(4, window=10),
+    Forward(4, window=5, calibrate="claim"),
+    Threshold(4, window=10, calibrate="claim"),
 ]
 
 
