@@ -6,7 +6,7 @@ import math
 import pytest
 
 from whenmask import PureSwitch, RanSwitch, choose
-from whenmask.choose import least_epsilon
+from whenmask.choice import least_epsilon
 from whenmask.cli import run
 from whenmask.cli.show import bar, law_table, number
 from whenmask.description import cost_parts, describe, mechanism_named

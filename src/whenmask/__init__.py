@@ -4,8 +4,7 @@ It releases time series whose values must stay exact and locally permutes their 
 tell with confidence at which moment within a window a value occurred.
 """
 
-from whenmask.audit import audit
-from whenmask.choose import choose
+from whenmask.choice import choose
 from whenmask.errors import WhenmaskError
 from whenmask.guarantee import Claim, Guarantee
 from whenmask.keystream import Key
@@ -36,7 +35,6 @@ __all__ = [
     "Threshold",
     "UnitCosts",
     "WhenmaskError",
-    "audit",
     "choose",
     "ideal_law",
 ]

@@ -5,8 +5,8 @@ from typing import Annotated, Any
 from cyclopts import Parameter
 from rich.table import Table
 
-from whenmask.choose import Candidate
-from whenmask.choose import choose as chosen
+from whenmask.choice import Candidate
+from whenmask.choice import choose as chosen
 from whenmask.cli.show import console, number, print_json, promise
 from whenmask.description import describe
 
