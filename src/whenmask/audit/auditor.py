@@ -4,11 +4,10 @@ import os
 import pickle
 import sys
 from collections.abc import Callable, Iterator
-from concurrent.futures import Executor, ProcessPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Literal, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar
 
 from whenmask.audit import ends, repeats
 from whenmask.audit.exact import enumerated, exact_deltas
@@ -18,6 +17,9 @@ from whenmask.audit.result import AuditResult, Check, PairResult
 from whenmask.audit.subject import Auditable, Finite
 from whenmask.errors import ParameterError, positive_number, whole_number
 from whenmask.guarantee import Claim, Guarantee
+
+if TYPE_CHECKING:
+    from concurrent.futures import Executor
 
 Against: TypeAlias = Literal["guarantee", "claim"] | float
 Progress: TypeAlias = Callable[[int, int], None]
@@ -264,7 +266,7 @@ def _cores() -> int:
 
 
 @contextmanager
-def _pool(mechanism: Auditable, workers: int) -> Iterator[Executor | None]:
+def _pool(mechanism: Auditable, workers: int) -> Iterator["Executor | None"]:
     """Give processes, or None where one is enough or the mechanism cannot be sent to others."""
     try:
         pickle.dumps(mechanism)
@@ -273,6 +275,8 @@ def _pool(mechanism: Auditable, workers: int) -> Iterator[Executor | None]:
     if workers == 1:
         yield None
         return
+    from concurrent.futures import ProcessPoolExecutor  # its imports take longer than the rest of this package
+
     with ProcessPoolExecutor(workers) as pool:
         yield pool
 
