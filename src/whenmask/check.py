@@ -81,6 +81,18 @@ class Check:
         self._values: list[Column] = []
         self._others = Others()
 
+    @property
+    def rows(self) -> int:
+        """How many rows have been looked at."""
+        self._look()
+        return self._shape.rows
+
+    @property
+    def series(self) -> int:
+        """How many series have been looked at."""
+        self._look()
+        return self._shape.series
+
     def watch(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Hand batches through, and look at them."""
         for batch in batches:
@@ -139,6 +151,11 @@ class Shape:
         self._open = 0
         self._lengths = dict.fromkeys(("series", "single", "short", "short rows"), 0)
         self.rows = 0
+
+    @property
+    def series(self) -> int:
+        """How many series have come."""
+        return self._run + 1
 
     def extend(self, numbers: NDArray[np.int64], series: list[Series]) -> NDArray[np.int64]:
         """Take further rows with the numbers of their series; return how many series came before each row's."""

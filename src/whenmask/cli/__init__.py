@@ -23,6 +23,7 @@ app = App(
     help_format="markdown",
     result_action="return_value",
 )
+app.command("whenmask.cli.check:check", name="check", help="Find what would make a release useless.")
 app.command("whenmask.cli.demo:demo", name="demo", help="Release one made-up day of meter readings.")
 
 
