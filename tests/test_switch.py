@@ -308,6 +308,14 @@ def test_units_outside_their_range_are_refused() -> None:
     assert math.isclose(mechanism.p + 6 * mechanism.q, 1)
 
 
+@pytest.mark.parametrize("make", MECHANISMS)
+def test_an_epsilon_out_of_reach_is_refused(make) -> None:
+    """Below what integers over 2^64 can promise there is nothing, and the error names the least there is."""
+    with pytest.raises(ParameterError, match="`epsilon` is too small for the window.*the least that"):
+        RanSwitch(1e-25, window=10)
+    assert make(1e-9, window=10, calibrate="claim").claim.epsilon <= 1e-9
+
+
 def test_staswitch_has_no_guarantee_to_calibrate_to() -> None:
     """Asking for one is refused, with the reason and the two ways out."""
     with pytest.raises(

@@ -8,14 +8,16 @@ from whenmask.errors import WhenmaskError
 from whenmask.guarantee import Claim, Guarantee
 from whenmask.keystream import Key
 from whenmask.law import Law, UnitCosts, ideal_law
-from whenmask.mechanisms import RanSwitch, StaSwitch
+from whenmask.mechanisms import Backward, Forward, RanSwitch, StaSwitch, Threshold
 from whenmask.plan import Plan
 from whenmask.stream import Stream
 
 __version__ = "0.1.0"
 
 __all__ = [
+    "Backward",
     "Claim",
+    "Forward",
     "Guarantee",
     "Key",
     "Law",
@@ -23,6 +25,7 @@ __all__ = [
     "RanSwitch",
     "StaSwitch",
     "Stream",
+    "Threshold",
     "UnitCosts",
     "WhenmaskError",
     "ideal_law",

@@ -14,10 +14,9 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from whenmask.clues import SAMPLE, Column, Finding, Others
-from whenmask.columns import ColumnNames, Columns, number_series, time_numbers
+from whenmask.columns import ColumnNames, Columns, Runs, time_numbers
 from whenmask.errors import DataError, whole_number
 from whenmask.frames import sorted_table
-from whenmask.keystream import Series
 
 # Rows looked at together.
 STRETCH = 1 << 16
@@ -76,7 +75,8 @@ class Check:
         self._window = None if window is None else whole_number("window", window, least=2, hint=hint)
         self._columns = columns
         self._waiting: list[pa.RecordBatch] = []
-        self._shape = Shape(self._window)
+        self._runs = Runs(columns)
+        self._lengths = Lengths(self._window)
         self._schema: pa.Schema | None = None
         self._values: list[Column] = []
         self._others = Others()
@@ -85,13 +85,13 @@ class Check:
     def rows(self) -> int:
         """How many rows have been looked at."""
         self._look()
-        return self._shape.rows
+        return self._runs.rows
 
     @property
     def series(self) -> int:
         """How many series have been looked at."""
         self._look()
-        return self._shape.series
+        return self._runs.series
 
     def watch(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Hand batches through, and look at them."""
@@ -116,7 +116,7 @@ class Check:
     def findings(self) -> list[Finding]:
         """Return what was found until now, the worst first."""
         self._look()
-        found = self._shape.findings()
+        found = self._lengths.findings()
         for column in self._values:
             found += column.findings()
         order = ("useless", "warning", "note")
@@ -127,53 +127,35 @@ class Check:
             return
         table = pa.Table.from_batches(self._waiting).combine_chunks()
         self._waiting = []
-        by = [_whole(table[name]) for name in self._columns.by]
-        numbers, series = number_series(by, len(table), self._shape.rows, alone=self._columns.series)
-        runs = self._shape.extend(numbers, series)
+        runs, _ = self._runs.extend(table)
+        self._lengths.extend(runs)
         if self._columns.time is not None:
             times = _whole(table[self._columns.time].slice(0, SAMPLE))
-            self._others.extend(time_numbers(times, self._shape.rows - len(table)), runs[:SAMPLE])
+            self._others.extend(time_numbers(times, self._runs.rows - len(table)), runs[:SAMPLE])
         for column in self._values:
             column.extend(_whole(table[column.name]), runs, self._others)
 
 
-class Shape:
-    """How many rows and series there are, and how long the series are.
-
-    Attributes:
-        rows: How many rows have come.
-    """
+class Lengths:
+    """How long the series are."""
 
     def __init__(self, window: int | None) -> None:
         self._window = window or 0
-        self._last: Series = None
-        self._run = -1
         self._open = 0
-        self._lengths = dict.fromkeys(("series", "single", "short", "short rows"), 0)
-        self.rows = 0
+        self._last = 0
+        self._counts = dict.fromkeys(("rows", "series", "single", "short", "short rows"), 0)
 
-    @property
-    def series(self) -> int:
-        """How many series have come."""
-        return self._run + 1
-
-    def extend(self, numbers: NDArray[np.int64], series: list[Series]) -> NDArray[np.int64]:
-        """Take further rows with the numbers of their series; return how many series came before each row's."""
-        changes = np.append(True, np.diff(numbers) != 0)
-        if self._run >= 0 and series[numbers[0]] == self._last:
-            changes[0] = False
-        runs: NDArray[np.int64] = self._run + np.cumsum(changes)
-        lengths = np.bincount(runs - max(self._run, 0))
+    def extend(self, runs: NDArray[np.int64]) -> None:
+        """Take further rows, with how many series came before each row's."""
+        lengths = np.bincount(runs - self._last)
         lengths[0] += self._open
-        self._close(self._lengths, lengths[:-1])
-        self._open, self._run = int(lengths[-1]), int(runs[-1])
-        self._last = series[numbers[-1]]
-        self.rows += numbers.size
-        return runs
+        self._close(self._counts, lengths[:-1])
+        self._open, self._last = int(lengths[-1]), int(runs[-1])
 
     def _close(self, counts: dict[str, int], lengths: NDArray[np.int64]) -> None:
         """Count series that have ended."""
         short = lengths[lengths < self._window]
+        counts["rows"] += int(lengths.sum())
         counts["series"] += lengths.size
         counts["single"] += int(np.count_nonzero(lengths == 1))
         counts["short"] += short.size
@@ -181,9 +163,9 @@ class Shape:
 
     def findings(self) -> list[Finding]:
         """Return what is to know of the series."""
-        if not self.rows:
+        if not self._open:
             return [Finding("empty", None, "note", "0 rows", "There is nothing to release.", "Check the input.")]
-        seen = dict(self._lengths)
+        seen = dict(self._counts)
         self._close(seen, np.array([self._open]))
         if seen["single"] == seen["series"]:
             what = f"each of the {seen['series']:,} series has 1 row"
@@ -193,7 +175,7 @@ class Shape:
             return []
         share = seen["short"] / seen["series"]
         what = (
-            f"{seen['short']:,} of {seen['series']:,} series ({seen['short rows']:,} of {self.rows:,} rows) "
+            f"{seen['short']:,} of {seen['series']:,} series ({seen['short rows']:,} of {seen['rows']:,} rows) "
             f"are shorter than the window of {self._window}"
         )
         meaning = (

@@ -285,3 +285,35 @@ def time_numbers(column: pa.Array, first: int = 0) -> NDArray[Any]:
     refuse_rows(wrong, first, "every row must have a time", "drop or fill the rows with a null or NaN time")
     numbers: NDArray[Any] = (_ticks(column) if temporal else column).to_numpy(zero_copy_only=False)
     return numbers
+
+
+class Runs:
+    """Which series the rows of a sorted table belong to, counted on from batch to batch.
+
+    Attributes:
+        rows: How many rows have come.
+        series: How many series have come.
+    """
+
+    def __init__(self, columns: Columns) -> None:
+        self._columns = columns
+        self.last: Series = None
+        self.rows = 0
+        self.series = 0
+
+    def extend(self, table: pa.RecordBatch | pa.Table) -> tuple[NDArray[np.int64], list[Series]]:
+        """Take further rows; return how many series came before each row's, and the series that begin or go on.
+
+        The first of these is that of the first row.
+        """
+        by = [table.column(name) for name in self._columns.by]
+        numbers, series = number_series(by, table.num_rows, self.rows, alone=self._columns.series)
+        if not numbers.size:
+            return numbers, []
+        changes = np.append(True, np.diff(numbers) != 0)
+        named = [series[number] for number in numbers[changes].tolist()]
+        if self.series and named[0] == self.last:
+            changes[0] = False
+        runs: NDArray[np.int64] = self.series - 1 + np.cumsum(changes)
+        self.last, self.series, self.rows = named[-1], int(runs[-1]) + 1, self.rows + numbers.size
+        return runs, named

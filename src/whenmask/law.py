@@ -74,6 +74,26 @@ class Costs:
         return self.total(units) / self.slots if self.slots else 0.0
 
 
+@dataclass(frozen=True)
+class Latency:
+    """How many further values arrive between a slot's own value and the slot's release, away from the ends.
+
+    Attributes:
+        mean: On average.
+        p99: In 99 of 100 slots, at most.
+        most: At most; None where there is no bound.
+    """
+
+    mean: float
+    p99: int
+    most: int | None
+
+    @classmethod
+    def fixed(cls, slots: int) -> "Latency":
+        """Return a latency that is always the same."""
+        return cls(slots, slots, slots)
+
+
 @dataclass(frozen=True, eq=False)
 class Law:
     """The probabilities P_d with which a value is released d slots after its own timestamp.

@@ -56,7 +56,7 @@ class Stream:
 
     @property
     def pending(self) -> int:
-        """How many values wait for their slot."""
+        """How many values wait for their slot, or may have one where values are lost or repeated."""
         return len(self._held)
 
     @property

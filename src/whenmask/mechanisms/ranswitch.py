@@ -2,19 +2,17 @@
 
 import math
 from decimal import Decimal
-from typing import Literal, TypeAlias
 
 import numpy as np
 
-from whenmask.errors import ParameterError, positive_number
+from whenmask.errors import positive_number
 from whenmask.guarantee import Claim, Guarantee, precise, round_up
 from whenmask.law import Law
+from whenmask.mechanisms.calibration import EPSILON_HINT, Calibration, check_calibration
 from whenmask.mechanisms.switch import ONE, Switch
 
-Calibration: TypeAlias = Literal["guarantee", "claim"]
 # The law is cut where less than this is left.
 NEGLIGIBLE = 1e-12
-EPSILON_HINT = "it is the privacy budget: the smaller, the less can be learnt"
 
 
 class RanSwitch(Switch):
@@ -43,11 +41,9 @@ class RanSwitch(Switch):
 
     def __init__(self, epsilon: float, *, window: int, calibrate: Calibration = "guarantee") -> None:
         epsilon = positive_number("epsilon", epsilon, hint=EPSILON_HINT)
-        if calibrate not in ("guarantee", "claim"):
-            hint = 'choose "guarantee" (proved) or "claim" (published)'
-            raise ParameterError("`calibrate` names no calibration", f"calibrate={calibrate!r}", hint)
+        check_calibration(calibrate)
         promised = guaranteed_epsilon if calibrate == "guarantee" else claimed_epsilon
-        self._set(window, lambda unit, window: promised(unit, window) <= epsilon)
+        self._calibrate(epsilon, window, promised)
 
     @property
     def reach(self) -> int:

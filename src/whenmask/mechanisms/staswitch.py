@@ -8,10 +8,10 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from whenmask.errors import ParameterError, positive_number
+from whenmask.errors import positive_number
 from whenmask.guarantee import Claim, precise, round_up
 from whenmask.law import Law, two_sided
-from whenmask.mechanisms.ranswitch import EPSILON_HINT, Calibration
+from whenmask.mechanisms.calibration import EPSILON_HINT, Calibration, refuse_guarantee
 from whenmask.mechanisms.switch import ONE, Switch
 
 # Up to here the exact law is worth its Bell(window) states.
@@ -51,12 +51,10 @@ class StaSwitch(Switch):
 
     def __init__(self, epsilon: float, *, window: int, calibrate: Calibration = "guarantee") -> None:
         epsilon = positive_number("epsilon", epsilon, hint=EPSILON_HINT)
-        if calibrate == "guarantee":
-            hint = 'PureSwitch(epsilon, window=window) is proved; or accept the paper\'s claim: calibrate="claim"'
-            raise ParameterError("no guarantee is proved for StaSwitch", 'calibrate="guarantee"', hint)
-        if calibrate != "claim":
-            raise ParameterError('`calibrate` must be "claim" for StaSwitch', f"calibrate={calibrate!r}")
-        self._set(window, lambda unit, window: claimed_epsilon(unit, window) <= epsilon)
+        refuse_guarantee("StaSwitch", calibrate)
+        self._calibrate(epsilon, window, claimed_epsilon)
+
+    provable = False
 
     @property
     def reach(self) -> int:

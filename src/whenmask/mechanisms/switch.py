@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from whenmask.errors import ParameterError, positive_number, whole_number
 from whenmask.keystream import Keystream
-from whenmask.law import WINDOW_HINT
+from whenmask.law import WINDOW_HINT, Latency
 from whenmask.mechanisms.temporal import Temporal
 
 ONE = 1 << 64
@@ -28,8 +28,8 @@ BEHIND = 1024
 
 
 @dataclass(frozen=True, init=False, repr=False)
-class Switch(Temporal):
-    """A switch mechanism: a window, and the probability `unit` / 2^64 of each other slot in it."""
+class Offsets(Temporal):
+    """A mechanism that chooses offsets: a window, and the probability `unit` / 2^64 of each other slot in it."""
 
     window: int
     unit: int
@@ -57,11 +57,15 @@ class Switch(Temporal):
         unit = min(max(round(Fraction(q) * ONE), 1), ONE // window)
         return cls.from_units(unit, window=window)
 
-    def _set(self, window: int, fits: Callable[[int, int], bool]) -> None:
-        """Set the smallest unit that fits, for the constructors."""
+    def _calibrate(self, epsilon: float, window: int, promised: Callable[[int, int], float]) -> None:
+        """Set the smallest unit whose promise, a falling function of unit and window, is at most epsilon."""
         window = whole_number("window", window, least=2, hint=WINDOW_HINT)
+        unit = smallest_unit(window, lambda unit: promised(unit, window) <= epsilon)
+        if (least := promised(unit, window)) > epsilon:
+            hint = f"the least that probabilities of 64 bits can give at this window is epsilon={least!r}"
+            raise ParameterError("`epsilon` is too small for the window", f"epsilon={epsilon:g}", hint)
         object.__setattr__(self, "window", window)
-        object.__setattr__(self, "unit", smallest_unit(window, fits))
+        object.__setattr__(self, "unit", unit)
 
     @property
     def q(self) -> float:
@@ -79,9 +83,9 @@ class Switch(Temporal):
         return ONE - (self.window - 1) * self.unit
 
     @property
-    @abstractmethod
-    def reach(self) -> int:
-        """How many slots a value may wait in all, −1 for no limit."""
+    def parameters(self) -> dict[str, float]:
+        """The probabilities in use."""
+        return {"p": self.p, "q": self.q}
 
     @property
     def identity(self) -> str:
@@ -90,6 +94,20 @@ class Switch(Temporal):
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}.from_units({self.unit}, window={self.window})"
+
+
+class Switch(Offsets):
+    """A mechanism that exchanges each slot with the one at the offset chosen."""
+
+    @property
+    @abstractmethod
+    def reach(self) -> int:
+        """How many slots a value may wait in all, −1 for no limit."""
+
+    @property
+    def latency(self) -> Latency:
+        """A slot is decided when the last value that it may take has come."""
+        return Latency.fixed(self.window - 1)
 
     def draw(self, words: Keystream) -> "SwitchDraw":
         """Start a release for many values at a time (compiled)."""
@@ -100,12 +118,12 @@ class Switch(Temporal):
         return SwitchWalk(self, words)
 
 
-def smallest_unit(window: int, fits: Callable[[int, int], bool]) -> int:
-    """Return the smallest unit with `fits(unit, window)`, which must hold from some unit on."""
+def smallest_unit(window: int, fits: Callable[[int], bool]) -> int:
+    """Return the smallest unit that fits, or the largest there is if none does; all from some unit on fit."""
     low, high = 1, ONE // window
     while low < high:
         middle = (low + high) // 2
-        if fits(middle, window):
+        if fits(middle):
             high = middle
         else:
             low = middle + 1

@@ -1,14 +1,14 @@
 """What all temporal mechanisms have in common: plan, stream, release and expected cost, made of two samplers."""
 
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import TYPE_CHECKING, Any, ClassVar, Unpack
 
 import numpy as np
 
 from whenmask.errors import ParameterError
 from whenmask.guarantee import Claim
 from whenmask.keystream import Key, Keystream, Series
-from whenmask.law import Law, UnitCosts
+from whenmask.law import Latency, Law, UnitCosts
 from whenmask.plan import Plan, draw_plan
 from whenmask.sampler import Draw, Walk
 from whenmask.stream import Stream
@@ -28,6 +28,9 @@ class Temporal(ABC):
     # A frozen dataclass field or a property in each mechanism.
     window: int
 
+    # Whether `calibrate="guarantee"` is possible; where it is not, epsilon calibrates the paper's claim.
+    provable: ClassVar[bool] = True
+
     @property
     @abstractmethod
     def identity(self) -> str:
@@ -40,6 +43,16 @@ class Temporal(ABC):
     @abstractmethod
     def walk(self, words: Keystream) -> Walk:
         """Start a release for one value at a time (plain Python)."""
+
+    @property
+    @abstractmethod
+    def parameters(self) -> dict[str, float]:
+        """The probabilities and other parameters in use, by name."""
+
+    @property
+    @abstractmethod
+    def latency(self) -> Latency:
+        """How many further values come before a slot is released."""
 
     @abstractmethod
     def law(self) -> Law:
