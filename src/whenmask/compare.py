@@ -194,7 +194,7 @@ class Comparison:
         self._ranges = sorted({max(1, rows) for rows in (usual if ranges is None else ranges)})
         self._columns = columns
         self._window = window
-        self._show = show
+        self.show = show
         self._names: list[str] = []
         self._runs: Runs | None = None
         self._before: list[Numbers] = []
@@ -203,6 +203,16 @@ class Comparison:
         self._sums: _Sums | None = None
         self._shown: list[tuple[list[str], Numbers, Numbers]] = []
         self._shown_run = -1
+
+    @property
+    def rows(self) -> int:
+        """How many rows have been released."""
+        return 0 if self._runs is None else self._runs.rows
+
+    @property
+    def series(self) -> int:
+        """How many series have been released, or begun."""
+        return 0 if self._runs is None else self._runs.series
 
     def watch_before(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Hand the batches of the input through, and look at them."""
@@ -243,11 +253,11 @@ class Comparison:
 
     def example(self) -> Example | None:
         """Return the beginning of the series to show, if it came by and has a column of numbers."""
-        if not self._shown or not self._names or self._show is None:
+        if not self._shown or not self._names or self.show is None:
             return None
         times, before, after = zip(*self._shown, strict=True)
         return Example(
-            self._show,
+            self.show,
             self._names[0],
             [time for part in times for time in part],
             np.concatenate(before),
@@ -255,10 +265,10 @@ class Comparison:
         )
 
     def _keep_example(self, batch: pa.RecordBatch, runs: NDArray[np.int64], series: list[Series]) -> None:
-        if self._show is None or not self._names:
+        if self.show is None or not self._names:
             return
         if self._shown_run < 0:
-            places = [place for place, one in enumerate(series) if series_label(one) == self._show]
+            places = [place for place, one in enumerate(series) if series_label(one) == self.show]
             if not places:
                 return
             self._shown_run = int(runs[0]) + places[0]
@@ -355,10 +365,9 @@ class _Sums:
 
 
 def compare_batches(
-    before: Iterable[pa.RecordBatch], after: Iterable[pa.RecordBatch], columns: Columns, *, window: int
+    before: Iterable[pa.RecordBatch], after: Iterable[pa.RecordBatch], comparison: Comparison
 ) -> Comparison:
-    """Return the comparison of a table and its release, both sorted by series and then by time."""
-    comparison = Comparison(columns, window=window)
+    """Compare a table and its release, both sorted by series and then by time; return the comparison."""
     ahead = 0
     inputs = iter(before)
     for batch in after:
