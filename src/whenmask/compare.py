@@ -183,14 +183,14 @@ class Comparison:
     Args:
         columns: The roles of the columns.
         window: The window of the mechanism.
-        ranges: The ranges of moving averages and counts in rows; by default 1 and quarters to fourfold windows.
+        ranges: The ranges of moving averages and counts in rows; by default from 1 to four windows.
         show: The one series to keep the beginning of, by its id as text (several columns joined by ", ").
     """
 
     def __init__(
         self, columns: Columns, *, window: int, ranges: Sequence[int] | None = None, show: str | None = None
     ) -> None:
-        usual = (1, window // 4, window // 2, window, 2 * window, 4 * window)
+        usual = (1, window // 64, window // 16, window // 4, window // 2, window, 2 * window, 4 * window)
         self._ranges = sorted({max(1, rows) for rows in (usual if ranges is None else ranges)})
         self._columns = columns
         self._window = window

@@ -96,7 +96,7 @@ def plain(value: float) -> str:
     if abs(value) >= 1000:
         return f"{value:,.0f}"
     digits = 2 - math.floor(math.log10(abs(value)))
-    text = f"{value:.{max(0, digits)}f}" if digits < 7 else f"{value:.2e}"
+    text = f"{value:.{max(0, digits)}f}" if digits < 9 else f"{value:.2e}"
     text = text.rstrip("0").rstrip(".") if "." in text and "e" not in text else text
     return text.replace("-", "−")
 
@@ -106,11 +106,18 @@ def percent(share: float) -> str:
     return f"{plain(100 * share)}%"
 
 
-def histogram(displacements: Numbers, law: Numbers, counted: Numbers | None, window: int) -> str:
+def histogram(displacements: Numbers, law: Numbers, counted: Numbers | None, sizes: tuple[int, int]) -> str:
     """Return shares by displacement: bars for what was counted, a line of dots for the law.
 
     Where far more values stay than move by any one distance, the bar at 0 is cut and says how tall it is.
+
+    Args:
+        displacements: The displacements, or the middle ones of as many as a bar stands for.
+        law: The share of values that the law gives each.
+        counted: The share of values counted, if they were.
+        sizes: The window, and how many displacements a bar stands for; 0 always stands alone.
     """
+    window, step = sizes
     shares = law if counted is None else counted
     zero = int(np.argmin(np.abs(displacements)))
     others = np.delete(np.maximum(law, shares), zero)
@@ -120,16 +127,16 @@ def histogram(displacements: Numbers, law: Numbers, counted: Numbers | None, win
     top = 1.3 * rest if cut else 1.08 * max(rest, tallest)
     frame = Frame(
         Scale(float(displacements[0]) - 0.7, float(displacements[-1]) + 0.7, 64, WIDTH - 12),
-        Scale(0, top, 262, 34),
+        Scale(0, top, 262, 40),
     )
     xs = [(value, plain(value)) for value in ticks(float(displacements[0]), float(displacements[-1]), 9)]
     shapes = [frame.axes(xs, [(value, percent(value)) for value in ticks(0, top)])]
     for edge in (-window + 0.5, window - 0.5):
         if frame.x.low < edge < frame.x.high:
             at = frame.x(edge)
-            shapes.append(f'<line class="edge" x1="{at:.1f}" x2="{at:.1f}" y1="34" y2="262"/>')
+            shapes.append(f'<line class="edge" x1="{at:.1f}" x2="{at:.1f}" y1="40" y2="262"/>')
     if counted is not None:
-        shapes.append(_bars(frame, displacements, counted, top))
+        shapes.append(_bars(frame, displacements, np.minimum(counted, top), step))
     shapes.append(_dotted(frame, displacements, np.minimum(law, top)))
     if cut:
         shapes.append(_broken(frame, law[zero], None if counted is None else counted[zero]))
@@ -139,22 +146,23 @@ def histogram(displacements: Numbers, law: Numbers, counted: Numbers | None, win
     return svg(310, "How far values moved", "Shares of values by displacement", *shapes)
 
 
-def _bars(frame: Frame, places: Numbers, heights: Numbers, top: float) -> str:
-    wide = max(1.0, 0.78 * (frame.x(1) - frame.x(0)))
+def _bars(frame: Frame, places: Numbers, heights: Numbers, step: int) -> str:
+    slot = frame.x(1) - frame.x(0)
+    wide = step * slot if step > 1 else 0.78 * slot
     parts = []
-    for place, height in zip(places.tolist(), np.minimum(heights, top).tolist(), strict=True):
+    for place, height in zip(places.tolist(), heights.tolist(), strict=True):
         if height > 0:
             at = frame.y(height)
-            kind = "bar still" if place == 0 else "bar"
+            kind, size = ("bar", wide) if place else ("bar still", max(2.0, min(wide, slot)))
             parts.append(
-                f'<rect class="{kind}" x="{frame.x(place) - wide / 2:.2f}" y="{at:.2f}" width="{wide:.2f}"'
+                f'<rect class="{kind}" x="{frame.x(place) - size / 2:.2f}" y="{at:.2f}" width="{size:.2f}"'
                 f' height="{frame.y.start - at:.2f}"/>'
             )
     return "".join(parts)
 
 
 def _dotted(frame: Frame, places: Numbers, heights: Numbers) -> str:
-    size = min(3.2, max(1.2, 0.3 * (frame.x(1) - frame.x(0))))
+    size = min(3.2, max(1.1, 0.3 * (frame.x(1) - frame.x(0))))
     dots = (
         f'<circle class="law" cx="{frame.x(place):.2f}" cy="{frame.y(height):.2f}" r="{size:.1f}"/>'
         for place, height in zip(places.tolist(), heights.tolist(), strict=True)
@@ -178,16 +186,16 @@ def curves(
     """Return one line per column against the length of the range, on a scale of doublings."""
     top = 1.1 * max((value for _, values in lines for value in values), default=0) or 1.0
     low, high = math.log2(rows[0]), math.log2(rows[-1])
-    frame = Frame(Scale(low - 0.15, high + 0.15, 64, WIDTH - 132), Scale(0, top, 222, 34))
+    frame = Frame(Scale(low - 0.15, high + 0.15, 64, WIDTH - 132), Scale(0, top, 222, 40))
     xs = [(math.log2(count), f"{count:,}") for count in rows]
     percents = names[1].endswith("%")
     ys = [(value, plain(value) + ("%" if percents else "")) for value in ticks(0, top, 4)]
     shapes = [frame.axes(xs, ys)]
     at = frame.x(math.log2(window))
     if frame.x.low <= math.log2(window) <= frame.x.high:
-        shapes.append(f'<line class="edge" x1="{at:.1f}" x2="{at:.1f}" y1="34" y2="222"/>')
-        shapes.append(f'<text class="note" x="{at + 6:.1f}" y="44">the window</text>')
-    places = _spread([frame.y(values[-1]) for _, values in lines], 15)
+        shapes.append(f'<line class="edge" x1="{at:.1f}" x2="{at:.1f}" y1="40" y2="222"/>')
+        shapes.append(f'<text class="note" x="{at + 6:.1f}" y="50">the window</text>')
+    places = _spread([frame.y(values[-1]) for _, values in lines], 15, frame.y.start)
     for number, ((name, values), label) in enumerate(zip(lines, places, strict=True)):
         kind = number % 4
         points = [(frame.x(math.log2(count)), frame.y(value)) for count, value in zip(rows, values, strict=True)]
@@ -202,12 +210,16 @@ def curves(
     return svg(270, names[0], "One line per column, by the length of the range", *shapes)
 
 
-def _spread(places: list[float], apart: float) -> list[float]:
-    """Return places moved down so that no two are nearer than `apart`."""
+def _spread(places: list[float], apart: float, lowest: float) -> list[float]:
+    """Return places moved so that no two are nearer than `apart`, and none is below the lowest."""
     moved = list(places)
+    order = sorted(range(len(places)), key=places.__getitem__)
     last = -math.inf
-    for number in sorted(range(len(places)), key=places.__getitem__):
+    for number in order:
         moved[number] = last = max(places[number], last + apart)
+    last = lowest + apart
+    for number in reversed(order):
+        moved[number] = last = min(moved[number], last - apart)
     return moved
 
 

@@ -91,8 +91,8 @@ def promise(data: ReportData) -> str:
     return f"""<section id="promise">
 <h2>What is promised</h2>
 <p>Take two values of one series, less than {data.law.window:,} slots apart, and someone who knows everything but
-which of the two came first. The release may change their odds by a factor of e<sup>ε</sup> at most, except with
-probability δ, when it may tell.</p>
+which of the two came first. A guarantee of (ε, δ) says that the release changes that person's odds by a factor of
+e<sup>ε</sup> at most, but for a probability of δ, with which it may tell.</p>
 <div class="cards">{_guarantee(data)}{_claim(data)}</div>
 </section>"""
 
@@ -100,14 +100,14 @@ probability δ, when it may tell.</p>
 def _guarantee(data: ReportData) -> str:
     given = data.guarantee
     if given is None:
-        return """<div class="card"><span class="tag">guarantee</span><h3>None is proved</h3>
-<p class="big">–</p><p>For this mechanism no guarantee is known that holds for all outputs together. What its paper
-claims is no substitute.</p></div>"""
+        return """<div class="card none"><span class="tag">guarantee</span><h3>What holds</h3>
+<p class="big">none is proved</p><p>No (ε, δ) is known to hold for all outputs of this mechanism together. What its
+paper claims is no substitute.</p></div>"""
     factor = math.exp(min(given.epsilon, 700))
     delta = (
         "Without exception: δ is 0."
         if given.delta == 0
-        else f"With probability {percent_up(given.delta)} this bound may not hold."
+        else f"But with a probability of up to <strong>{percent_up(given.delta)}</strong> it may tell."
     )
     return f"""<div class="card proved"><span class="tag">guarantee · {escape(given.basis)}</span>
 <h3>What holds</h3><p class="big">ε = {up(given.epsilon)}, δ = {up(given.delta)}</p>
@@ -120,8 +120,8 @@ def _claim(data: ReportData) -> str:
         return ""
     return f"""<div class="card claimed"><span class="tag">published claim · not a guarantee</span>
 <h3>What the paper says</h3><p class="big">ε = {up(claim.epsilon)}, δ = {up(claim.delta)}</p>
-<p>{escape(claim.source)}. It bounds single outputs only, and is shown so that figures can be compared with the
-paper's. Do not rely on it.</p></div>"""
+<p>{escape(claim.source)}. It bounds single outputs only, and stands here so that figures can be compared with
+the paper's. Do not rely on it.</p></div>"""
 
 
 def findings(data: ReportData) -> str:
@@ -183,7 +183,7 @@ def _histogram(data: ReportData) -> tuple[str, float, int]:
     places = np.array([bar * step - math.copysign((step - 1) / 2, bar) if bar else 0.0 for bar in bars])
     beyond = sum(share for place, share in (counted or law).items() if not -first * step <= place <= last * step)
     seen = heights[1] if counted else None
-    return charts.histogram(places, heights[0], seen, data.law.window), beyond, step
+    return charts.histogram(places, heights[0], seen, (data.law.window, step)), beyond, step
 
 
 def _height(shares: dict[int, float], bar: int, step: int) -> float:
