@@ -177,9 +177,10 @@ class Column:
         self._count(self.near, numbers, valid, runs, (1, held))
         if far > 1:
             self._count(self.far, numbers, valid, runs, (far, held))
-        self._count_steps(numbers, valid, runs, held)
+        if not _is_ranked(values.type):
+            self._count_steps(numbers, valid, runs, held)
         self._count_runs(numbers, valid, runs, held)
-        if _is_text(values.type):
+        if pa.types.is_large_string(values.type):
             self._match(values.slice(0, SAMPLE).drop_null())
         self._compare(values, others)
         keep = max(0, len(joined) - max(far, 2))
@@ -200,7 +201,7 @@ class Column:
         direction.count(numbers[earlier][pairs], numbers[later][pairs])
 
     def _count_steps(self, numbers: NDArray[Any], valid: Flags, runs: NDArray[np.int64], held: int) -> None:
-        if _is_text(self.kind) or numbers.size < 3:
+        if numbers.size < 3:
             return
         start = max(held - 2, 0)
         numbers, valid, runs = numbers[start:], valid[start:], runs[start:]
@@ -208,7 +209,11 @@ class Column:
             steps = numbers[1:] - numbers[:-1]
         triples = valid[2:] & valid[1:-1] & valid[:-2] & (runs[2:] == runs[:-2])
         self.steps += int(np.count_nonzero(triples))
-        self.even_steps += int(np.count_nonzero(triples & (steps[1:] == steps[:-1]) & (steps[1:] != 0)))
+        # Decimals and fractions of seconds are not exact as floats.
+        slack = 1e-9 * np.abs(numbers[2:]) if numbers.dtype.kind == "f" else 0
+        with np.errstate(all="ignore"):
+            even = (np.abs(steps[1:] - steps[:-1]) <= slack) if np.any(slack) else steps[1:] == steps[:-1]
+        self.even_steps += int(np.count_nonzero(triples & even & (steps[1:] != 0)))
 
     def _count_runs(self, numbers: NDArray[Any], valid: Flags, runs: NDArray[np.int64], held: int) -> None:
         same = (numbers[1:] == numbers[:-1]) & (valid[1:] == valid[:-1]) & (runs[1:] == runs[:-1])
@@ -250,8 +255,8 @@ class Column:
         return [finding for finding in (telling, self._equal()) if finding is not None]
 
     def _often(self) -> bool:
-        """Return whether the column changes at least once in a window, on average."""
-        return self.near.changes * ((self.window or 21) - 1) >= self.near.pairs
+        """Return whether the column changes at least once in two windows (of 20, if not known), on average."""
+        return 2 * self.near.changes * (self.window or 20) >= self.near.pairs
 
     def _clock(self) -> Finding | None:
         temporal = pa.types.is_temporal(self.kind) and not pa.types.is_duration(self.kind)
@@ -341,6 +346,14 @@ class Column:
         ties, pairs = self.near.ties, self.near.pairs
         if not pairs or ties < 0.5 * pairs:
             return None
+        if ties == pairs:
+            what = f"all of {pairs:,} neighbouring values are equal"
+            meaning = (
+                "It is the same for the whole of a series, so that a release neither changes it nor hides it."
+            )
+            return Finding(
+                "equal", self.name, "note", what, meaning, "It could as well be named in `by` or `keep`."
+            )
         long_enough = self.window is not None and self.streak >= self.window
         frozen = self.frozen + (self.streak if long_enough else 0)
         what = f"{_percent(ties / pairs)} of {pairs:,} neighbouring values are equal"
@@ -368,8 +381,9 @@ def _percent(share: float) -> str:
     return "100%" if share == 1 else f"{min(100 * share, 99.9):.1f}%"
 
 
-def _is_text(kind: pa.DataType) -> bool:
-    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
+def _is_ranked(kind: pa.DataType) -> bool:
+    """Return whether values of a type are compared by their rank: how far apart they are means nothing."""
+    return bool(pa.types.is_large_string(kind) or pa.types.is_large_binary(kind))
 
 
 def _comparable(values: pa.Array) -> pa.Array | None:
@@ -402,7 +416,7 @@ def _numbers(values: pa.Array) -> tuple[NDArray[Any], Flags]:
     """Return numbers that sort as the values do, and which rows have one."""
     valid: Flags = pc.invert(values.is_null(nan_is_null=True)).to_numpy(zero_copy_only=False)
     there = values.filter(pa.array(valid))
-    if _is_text(values.type) or pa.types.is_large_binary(values.type):
+    if _is_ranked(values.type):
         ranks = pc.rank(there, tiebreaker="dense").to_numpy().astype(np.int64)
     else:
         ranks = time_numbers(there)

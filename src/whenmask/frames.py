@@ -102,11 +102,21 @@ def sorted_table(frame: Any, columns: Columns) -> pa.Table:
         table = table.collect()
     columns = columns.fitted(table.columns)
     order, _, _ = _ordered(table, columns)
-    if isinstance(frame, pa.Table | pa.RecordBatch):
-        return table.to_native().take(pa.array(order))
-    arrays = {name: _arrow(table.get_column(name)) for name in table.columns}
-    unfit = pa.nulls(len(table), pa.struct([]))
-    return pa.table({name: unfit if one is None else one for name, one in arrays.items()}).take(pa.array(order))
+    rows, unfit = pa.array(order), pa.nulls(len(table), pa.struct([]))
+    native = table.to_native()
+    whole = isinstance(native, pa.Table)
+    arrays = {name: native[name] if whole else _arrow(table.get_column(name)) for name in table.columns}
+    sorted_arrays = {name: None if one is None else _taken(one, rows) for name, one in arrays.items()}
+    return pa.table({name: unfit if one is None else one for name, one in sorted_arrays.items()})
+
+
+def _taken(values: pa.Array | pa.ChunkedArray, rows: pa.Array) -> pa.Array | pa.ChunkedArray | None:
+    """Return the values at the rows, if Arrow can move them."""
+    views = {pa.string_view(): pa.large_string(), pa.binary_view(): pa.large_binary()}
+    try:
+        return values.cast(views.get(values.type, values.type)).take(rows)
+    except pa.ArrowNotImplementedError:
+        return None
 
 
 def _sources(table: Frame, columns: Columns, plans: Plans) -> NDArray[np.int64]:

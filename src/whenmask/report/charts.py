@@ -248,10 +248,14 @@ def strip(values: Numbers, other: Numbers, times: Sequence[str], names: tuple[st
         f'<text class="note" x="{end + 6:.1f}" y="29">one window: {window:,} slots</text>'
         f'<text class="name" x="20" y="12">{escape(names[0])}</text>'
     )
-    return svg(198, names[0], "The values of one series, slot by slot", *shapes)
+    return svg(212, names[0], "The values of one series, slot by slot", *shapes)
 
 
 def _time_ticks(times: Sequence[str], count: int) -> list[tuple[float, str]]:
     """Return up to four places on an axis of slots, named by their time if there is one."""
-    places = sorted({round(part * (count - 1) / 4) for part in range(4)}) if count else []
-    return [(place + 0.5, times[place] if place < len(times) else f"slot {place}") for place in places]
+    places = sorted({part * count // 4 for part in range(4)}) if count else []
+    cut = 3 if times and all(time.endswith(":00") and time.count(":") == 2 for time in times) else 0
+    return [
+        (place + 0.5, times[place][: len(times[place]) - cut] if place < len(times) else f"slot {place}")
+        for place in places
+    ]

@@ -286,11 +286,13 @@ def shown(data: ReportData) -> str:
             (one.after, one.before, "as released", "after"),
         )
     )
+    lossy = data.law.missing or data.law.repeated or data.law.empty
+    lost = " So do values that are missing, and some stand there twice." if lossy else ""
     return f"""<section id="example"><h2>{title}</h2>
 <div class="banner stop"><p><strong>This figure shows raw data.</strong> Nothing protects it: whoever sees this
 page sees when each of these values occurred. It is here because this series was asked for by name.</p></div>
-<figure>{panels}<figcaption>The first {len(one.before):,} rows. Both panels hold the same values but for those
-that come in or leave at the right edge, on the same scale.</figcaption></figure></section>"""
+<figure>{panels}<figcaption>The first {len(one.before):,} rows, both panels on the same scale. Values that come in
+or leave at the right edge stand in one panel only.{lost}</figcaption></figure></section>"""
 
 
 def footer(data: ReportData) -> str:
