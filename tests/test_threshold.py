@@ -1,6 +1,5 @@
 """Threshold (TM, ETM): its law, its claim, its draws, what it refuses."""
 
-import json
 import math
 import subprocess
 import sys
@@ -14,6 +13,7 @@ from hypothesis import strategies as st
 
 from tests import naive_dispatch
 from tests.chisquare import ERROR_LEVEL, p_value
+from tests.parity import check_late_law, drawn_in_chunks, walked_with_a_restart
 from whenmask.errors import ParameterError
 from whenmask.kernels import dispatch as kernels
 from whenmask.keystream import Context, Key, Keystream
@@ -179,15 +179,7 @@ def test_draws_follow_the_law(threshold, rho):
     gap = 40 * window
     source = mechanism.plan(gap * 40_000, key=Key.for_testing(5), run="law").source
     slots = np.arange(gap - 1, source.size, gap)
-    late = np.where(source[slots] >= 0, slots - source[slots], window)
-    counts = np.bincount(late, minlength=window + 1)
-    law = mechanism.law()
-    chances = np.append(law.probabilities, law.empty)
-    assert counts[chances == 0].sum() == 0
-    assert p_value(counts, chances) > ERROR_LEVEL
-    wrong = chances * (1 - 1.1 * chances[0]) / (1 - chances[0])
-    wrong[0] = 1.1 * chances[0]
-    assert p_value(counts, wrong) < ERROR_LEVEL
+    check_late_law(source, mechanism.law(), window, slots)
 
 
 # ------------------------------------------------------------------------------------------------------- parity
@@ -197,21 +189,14 @@ def test_draws_follow_the_law(threshold, rho):
 def test_chunks_are_naive(mechanism, chunks, number):
     """Drawn in any chunks, the plan is the naive twin's; nothing is left at the end."""
     words = keystream(mechanism, number)
-    draw = mechanism.draw(words)
-    drawn = [source for count in chunks for source in draw.push(count).tolist()]
-    assert draw.finish().size == 0
-    assert drawn == naive(mechanism, words, sum(chunks))
+    assert drawn_in_chunks(mechanism, words, chunks) == naive(mechanism, words, sum(chunks))
 
 
 @given(mechanisms, st.integers(0, 60), st.integers(0, 60))
 def test_walk_is_naive_with_a_restart_anywhere(mechanism, before, after):
     """Walked one by one, with the state handed to a new walk anywhere, the plan is the naive twin's."""
     words = keystream(mechanism)
-    first, second = mechanism.walk(words), mechanism.walk(words)
-    walked = [source for _ in range(before) for source in first.push()]
-    second.restore(json.loads(json.dumps(first.state())))
-    walked += [source for _ in range(after) for source in second.push()]
-    assert list(second.finish()) == []
+    walked = walked_with_a_restart(mechanism, words, before, after)
     assert walked == naive(mechanism, words, before + after)
 
 

@@ -256,8 +256,13 @@ def _taken(values: pa.RecordBatch, places: pa.Array) -> pa.RecordBatch:
     try:
         return values.take(places)
     except pa.ArrowNotImplementedError:
-        hint = "cast columns of views or run ends to plain ones"
-        raise DataError("a column of values is of a type that Arrow cannot move", hint=hint) from None
+        raise immovable() from None
+
+
+def immovable() -> DataError:
+    """Return the error for columns that Arrow has no `take` for."""
+    hint = "cast columns of views or run ends to plain ones"
+    return DataError("a column of values is of a type that Arrow cannot move", hint=hint)
 
 
 def _broken(what: str) -> DataError:

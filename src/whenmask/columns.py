@@ -7,7 +7,7 @@ becomes the name of a series. Messages name rows by their number and never show 
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, Self, TypeAlias, TypedDict, Unpack
+from typing import Any, Self, TypeAlias, TypedDict
 
 import numpy as np
 import pyarrow as pa
@@ -60,19 +60,25 @@ class Columns:
     series: Series = None
 
     @classmethod
-    def named(cls, series: Series = None, **names: Unpack[ColumnNames]) -> Self:
+    def named(
+        cls,
+        series: Series = None,
+        *,
+        by: Names = None,
+        time: str | None = None,
+        values: Names = None,
+        keep: Names = None,
+    ) -> Self:
         """Return the roles, from single names or sequences of them."""
-        by, values = _listed("by", names.get("by")), names.get("values")
         if by and series is not None:
             hint = "`by` names the series, `series` the only one of a table without `by`"
             raise ParameterError("`by` and `series` exclude each other", "both", hint)
+        clocks = _listed("time", time)
+        if len(clocks) > 1:
+            hint = "make one column of them that sorts as they do"
+            raise ParameterError("`time` must name one column", f"{len(clocks)} names", hint)
         moving = None if values is None else _listed("values", values)
-        return cls(by, names.get("time"), moving, _listed("keep", names.get("keep")), series)
-
-    @property
-    def slots(self) -> tuple[str, ...]:
-        """The columns that stay where they are."""
-        return (*self.by, *([] if self.time is None else [self.time]), *self.keep)
+        return cls(_listed("by", by), clocks[0] if clocks else None, moving, _listed("keep", keep), series)
 
     @property
     def moving(self) -> tuple[str, ...]:

@@ -49,6 +49,10 @@ class DataError(WhenmaskError, ValueError):
     """The data do not fit the plan, or cannot hold what the release puts there."""
 
 
+class DependencyError(WhenmaskError, ImportError):
+    """An optional package is needed that is not installed."""
+
+
 def whole_number(name: str, value: object, *, least: int, hint: str) -> int:
     """Return `value` as an int of at least `least`, or say what is wrong with it."""
     if isinstance(value, bool) or not hasattr(value, "__index__"):

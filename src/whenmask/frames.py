@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from whenmask.batches import REPEAT_HINT, REPEATED_TIME, Plans
+from whenmask.batches import REPEAT_HINT, REPEATED_TIME, Plans, immovable
 from whenmask.columns import Columns, number_series, otherwise, time_numbers
 from whenmask.errors import DataError
 from whenmask.keystream import Key, Series, checked_run
@@ -26,7 +26,10 @@ FRAME_HINT = "give a pandas or Polars frame, or an Arrow table or batch"
 
 def is_frame(data: Any) -> bool:
     """Return whether the data are a table with named columns, of any library that narwhals knows."""
-    return isinstance(data, pa.RecordBatch) or nw.from_native(data, pass_through=True) is not data
+    try:
+        return isinstance(data, pa.RecordBatch) or nw.from_native(data, pass_through=True) is not data
+    except nw.exceptions.DuplicateError:
+        return True
 
 
 def release_frame(
@@ -68,7 +71,10 @@ def release_frame(
         return release_frame(collected, sampler, columns, key=key, run=run, empty=empty).lazy()
     columns = columns.fitted(table.columns)
     source = _sources(table, columns, Plans(sampler, key=key or Key.fresh(), run=checked_run(run)))
-    taken = take(table.select(nw.col(*columns.moving)).to_native(), source, empty)
+    try:
+        taken = take(table.select(nw.col(*columns.moving)).to_native(), source, empty)
+    except pa.ArrowNotImplementedError:
+        raise immovable() from None
     if isinstance(frame, pa.Table):  # narwhals would lose what a schema says beyond names and types
         parts = [taken if name in columns.moving else frame for name in frame.column_names]
         arrays = [part[name] for part, name in zip(parts, frame.column_names, strict=True)]

@@ -23,8 +23,16 @@ app = App(
     help_format="markdown",
     result_action="return_value",
 )
-app.command("whenmask.cli.check:check", name="check", help="Find what would make a release useless.")
-app.command("whenmask.cli.demo:demo", name="demo", help="Release one made-up day of meter readings.")
+COMMANDS = {
+    "check": "Find what would make a release useless.",
+    "demo": "Release one made-up day of meter readings.",
+    "explain": "Show a mechanism's law, cost, claim, guarantee and latency.",
+    "compare": "Show all mechanisms side by side.",
+    "choose": "Choose the cheapest mechanism that proves what is asked for.",
+    "audit": "Try to prove a mechanism wrong.",
+}
+for command, purpose in COMMANDS.items():
+    app.command(f"whenmask.cli.{command}:{command}", name=command, help=purpose)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 Words: TypeAlias = NDArray[np.uint64]
 Indices: TypeAlias = NDArray[np.int64]
+Logs: TypeAlias = NDArray[np.float64]
 
 
 @njit(cache=True)
@@ -47,3 +48,38 @@ def switch(work: Indices, offset: Indices, first: int, reach: int) -> None:
         moved = work[i + step]
         work[i + step] = work[i]
         work[i] = moved
+
+
+@njit(cache=True)
+def log_probabilities(plans: Indices, reach: int, stays: Logs, leaves: float) -> Logs:
+    """Return the log-probability of each row: the sources of the slots from 0 on, replayed switch by switch.
+
+    `stays[b]` is the log-probability of offset 0 where the slot's content has waited b slots (the last one serves
+    all longer waits), `leaves` that of any other offset that is allowed. A row determines its offsets, since the
+    content of each slot is known when its turn comes.
+    """
+    rows, steps = plans.shape
+    window = stays.size
+    size = steps + window
+    content = np.empty(size, np.int64)
+    place = np.empty(size, np.int64)
+    out = np.empty(rows, np.float64)
+    for row in range(rows):
+        for i in range(size):
+            content[i] = i
+            place[i] = i
+        total = 0.0
+        for t in range(steps):
+            source = plans[row, t]
+            offset = place[source] - t if 0 <= source < size else -1
+            waited = t - content[t]
+            if offset < 0 or offset >= window or (reach >= 0 and offset > 0 and offset + waited > reach):
+                total = -np.inf
+                break
+            total += leaves if offset else stays[min(waited, window - 1)]
+            moved = content[t]
+            content[t + offset] = moved
+            place[moved] = t + offset
+            place[source] = -1
+        out[row] = total
+    return out

@@ -1,5 +1,6 @@
 """What an epsilon bounds: the guarantee that is proved, or the claim that was published."""
 
+from collections.abc import Callable
 from typing import Literal, TypeAlias
 
 from whenmask.errors import ParameterError
@@ -21,3 +22,14 @@ def refuse_guarantee(name: str, calibrate: object) -> None:
     if calibrate == "guarantee":
         hint = 'PureSwitch(epsilon, window=window) is proved; or accept the paper\'s claim: calibrate="claim"'
         raise ParameterError(f"no guarantee is proved for {name}", 'calibrate="guarantee"', hint)
+
+
+def smallest(low: int, high: int, fits: Callable[[int], bool]) -> int:
+    """Return the smallest number that fits, or `high` if none does; all from some number on fit."""
+    while low < high:
+        middle = (low + high) // 2
+        if fits(middle):
+            high = middle
+        else:
+            low = middle + 1
+    return low

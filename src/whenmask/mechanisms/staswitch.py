@@ -38,7 +38,8 @@ class StaSwitch(Switch):
         calibrate: Must be "claim": no guarantee is proved for StaSwitch.
 
     Guarantee:
-        None is proved. `audit` measures one, and it is far from the claim (docs/guarantees.md).
+        None is proved. `guarantee` measures one, and it is far from the claim; `least_delta` is proved
+        (docs/guarantees.md).
 
     Raises:
         ParameterError: A parameter is outside its range, or a proved guarantee was asked for.
@@ -68,6 +69,21 @@ class StaSwitch(Switch):
         delta = min(1.0, float(backward.max()) * (1 + FLOAT_MARGIN))
         source = "[SS] Theorem 3" if self.window > 2 else "[SS] Eq. (staswitch_privacy_budget)"
         return Claim(claimed_epsilon(self.unit, self.window), delta, self.window, source)
+
+    @property
+    def least_delta(self) -> float:
+        """The lower bound of docs/guarantees.md, Theorem 12, rounded down.
+
+        A value seen too early to be its neighbour, or too late, tells the worlds apart. With k = window, at
+        distance k−1: δ ≥ 1 − (1−A)(1−B), A = q·Σ_{m=1}^{k−1} (1−q)^m (1−2q)^{k−1−m}, B = (k−1)·q·(1−q)^{k−1}.
+        """
+        with precise():
+            q, reach = Decimal(self.unit) / ONE, self.window - 1
+            stay = 1 - q
+            # The sum is geometric: ((1−q)^reach − (1−2q)^reach)·(1−q)/q.
+            early = stay * (stay**reach - (1 - 2 * q) ** reach)
+            late = reach * q * stay**reach
+            return -round_up((1 - early) * (1 - late) - 1)
 
     def law(self, *, approximate: bool = False) -> Law:
         """Return P_d.

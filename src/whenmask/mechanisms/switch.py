@@ -5,6 +5,7 @@ of integers over 2^64: Pr[l] = unit / 2^64 for 1 ≤ l < window, and the rest is
 its `reach`: the number of slots that a value may wait in all.
 """
 
+import math
 from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -16,13 +17,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from whenmask.errors import ParameterError, positive_number, whole_number
-from whenmask.keystream import Keystream
+from whenmask.keystream import Context, Key, Keystream
 from whenmask.law import WINDOW_HINT, Latency
+from whenmask.mechanisms.calibration import smallest
 from whenmask.mechanisms.temporal import Temporal
 
 ONE = 1 << 64
 # Words read ahead.
 AHEAD = 256
+# Placeholder values that a draw adds at a time at the end of a series, beside two windows.
+TAIL = 64
 # Slots that a walk keeps behind it before it drops them.
 BEHIND = 1024
 
@@ -60,7 +64,7 @@ class Offsets(Temporal):
     def _calibrate(self, epsilon: float, window: int, promised: Callable[[int, int], float]) -> None:
         """Set the smallest unit whose promise, a falling function of unit and window, is at most epsilon."""
         window = whole_number("window", window, least=2, hint=WINDOW_HINT)
-        unit = smallest_unit(window, lambda unit: promised(unit, window) <= epsilon)
+        unit = smallest(1, ONE // window, lambda unit: promised(unit, window) <= epsilon)
         if (least := promised(unit, window)) > epsilon:
             hint = f"the least that probabilities of 64 bits can give at this window is epsilon={least!r}"
             raise ParameterError("`epsilon` is too small for the window", f"epsilon={epsilon:g}", hint)
@@ -117,17 +121,29 @@ class Switch(Offsets):
         """Start a release for one value at a time (plain Python)."""
         return SwitchWalk(self, words)
 
+    def prefixes(self, trials: int, steps: int, *, key: Key) -> NDArray[np.int64]:
+        """Return the sources of the first `steps` slots of independent plans, for an audit.
 
-def smallest_unit(window: int, fits: Callable[[int], bool]) -> int:
-    """Return the smallest unit that fits, or the largest there is if none does; all from some unit on fit."""
-    low, high = 1, ONE // window
-    while low < high:
-        middle = (low + high) // 2
-        if fits(middle):
-            high = middle
-        else:
-            low = middle + 1
-    return low
+        Each is drawn as any release is, under a context of its own, so that it is the sampler in use that is
+        audited.
+        """
+        rows = np.empty((trials, steps), dtype=np.int64)
+        for trial in range(trials):
+            words = Keystream(key, Context(self.identity, trial, "audit"))
+            rows[trial] = self.draw(words).push(steps + self.window - 1)
+        return rows
+
+    def log_probabilities(self, prefixes: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Return the log-probability that a plan begins with the given sources, −∞ where none does."""
+        from whenmask.kernels import switch
+
+        # What the reach forbids goes to offset 0: for StaSwitch, one unit for each slot waited.
+        forbidden = np.arange(self.window) if self.reach >= 0 else np.zeros(self.window, dtype=np.int64)
+        moving = (self.window - 1 - forbidden) * self.q
+        logs: NDArray[np.float64] = switch.log_probabilities(
+            np.ascontiguousarray(prefixes), self.reach, np.log1p(-moving), math.log(self.q)
+        )
+        return logs
 
 
 class SwitchDraw:
@@ -174,7 +190,7 @@ class SwitchDraw:
         length, owed = self._arrived, self._arrived - self._slot
         pieces = [np.empty(0, dtype=np.int64)]
         while owed:
-            piece = self.push(2 * self._window)
+            piece = self.push(2 * self._window + TAIL)
             pieces.append(piece[piece < length])
             owed -= pieces[-1].size
         return np.concatenate(pieces)

@@ -4,9 +4,11 @@ from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any, ClassVar, Unpack
 
 import numpy as np
+from numpy.typing import NDArray
 
+from whenmask.audit import measured_guarantee
 from whenmask.errors import ParameterError
-from whenmask.guarantee import Claim
+from whenmask.guarantee import Claim, Guarantee
 from whenmask.keystream import Key, Keystream, Series
 from whenmask.law import Latency, Law, UnitCosts
 from whenmask.plan import Plan, draw_plan
@@ -22,7 +24,8 @@ class Temporal(ABC):
     """A mechanism that permutes timestamps and never looks at values.
 
     A new mechanism is a frozen dataclass that says what it is (`window`, `identity`), how it draws (`draw`,
-    `walk`) and what its law and published claim are; the rest is here.
+    `walk`), what its law and published claim are, and what an audit needs (`prefixes`, `log_probabilities`); the
+    rest is here.
     """
 
     # A frozen dataclass field or a property in each mechanism.
@@ -60,8 +63,33 @@ class Temporal(ABC):
 
     @property
     @abstractmethod
-    def claim(self) -> Claim:
-        """What the mechanism's paper says of it. Not a guarantee."""
+    def claim(self) -> Claim | None:
+        """What the mechanism's paper says of it, if there is one. Not a guarantee."""
+
+    @abstractmethod
+    def prefixes(self, trials: int, steps: int, *, key: Key) -> NDArray[np.int64]:
+        """Return the first slots of independent plans, a row each, for an audit (see `audit.Auditable`)."""
+
+    @abstractmethod
+    def log_probabilities(self, prefixes: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Return the log-probability of each such row, −∞ where it cannot be drawn."""
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """What holds in the standard reading of differential privacy.
+
+        Where nothing is proved, as here, it is measured at the epsilon that the paper claims, the first time it
+        is asked for, which takes seconds; its basis then says "audited". That is evidence and no proof. A
+        mechanism with a proof states that instead.
+        """
+        if self.claim is None:
+            raise NotImplementedError(f"{type(self).__name__} has neither a claim nor a guarantee")
+        return measured_guarantee(self, self.claim.epsilon)
+
+    @property
+    def least_delta(self) -> float:
+        """A proved lower bound: no delta below it holds, at any epsilon. 0 where none is known."""
+        return 0.0
 
     def plan(self, n: int, *, key: Key | None = None, series: Series = None, run: str | None = None) -> Plan:
         """Draw a plan for a series of `n` values.

@@ -9,12 +9,13 @@ from pathlib import Path
 from typing import Any, Protocol, Unpack
 
 from whenmask.columns import ColumnNames, Columns
-from whenmask.compare import Comparison, Watched, compare_batches
+from whenmask.losses import Comparison, compare_batches
 from whenmask.frames import sorted_table
 from whenmask.guarantee import Claim
 from whenmask.law import Law
 from whenmask.report.data import ReportData
 from whenmask.report.page import page
+from whenmask.watch import Watched
 
 
 class Described(Protocol):

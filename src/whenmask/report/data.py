@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from whenmask.clues import Finding
-from whenmask.compare import Example, Loss
+from whenmask.losses import Example, Loss
 from whenmask.guarantee import Claim, Guarantee
 from whenmask.law import Costs, Law
 

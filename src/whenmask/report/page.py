@@ -11,7 +11,7 @@ from importlib.resources import files
 
 import numpy as np
 
-from whenmask.compare import Loss
+from whenmask.losses import Loss
 from whenmask.law import UnitCosts
 from whenmask.report import charts
 from whenmask.report.charts import percent, plain

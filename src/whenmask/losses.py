@@ -1,7 +1,6 @@
-"""What a release did, counted while it is made: displacements, costs, and what statistics lost.
+"""What statistics over a release lost, compared with the original while both pass by.
 
-`Watched` is a mechanism whose draws are counted on their way to whatever engine releases with it. `Comparison`
-sees the rows before and after, and holds no more of them than are on their way and the longest range has.
+The rows before and after are held only as long as they are on their way, and as many as the longest range has.
 What comes out tells about the secret plan: it is for whoever holds the original, not to be published.
 """
 
@@ -15,9 +14,7 @@ from numpy.typing import NDArray
 
 from whenmask.columns import Columns, Runs
 from whenmask.errors import DataError
-from whenmask.keystream import Keystream, Series
-from whenmask.law import Costs
-from whenmask.sampler import Draw, Sampler, Walk
+from whenmask.keystream import Series
 
 Numbers: TypeAlias = NDArray[np.float64]
 
@@ -26,115 +23,6 @@ STRETCH = 1 << 16
 # Rows of the one series that is shown, at most, and in windows.
 SHOWN = 480
 SHOWN_WINDOWS = 4
-
-
-class Watched:
-    """A mechanism that makes the same plans, and counts them.
-
-    Args:
-        sampler: The mechanism.
-
-    Example:
-        >>> from whenmask import Key, RanSwitch
-        >>> from whenmask.plan import draw_plan
-        >>> watched = Watched(RanSwitch.from_probabilities(q=0.2, window=3))
-        >>> plan = draw_plan(watched, 1000, key=Key.for_testing(7))
-        >>> watched.costs() == plan.costs()
-        True
-    """
-
-    def __init__(self, sampler: Sampler) -> None:
-        self._sampler = sampler
-        # How often each displacement occurred, from −half to half.
-        self._counts = np.zeros(1, dtype=np.int64)
-        self.slots = 0
-        self.distinct = 0
-
-    @property
-    def window(self) -> int:
-        """The number of timestamps that may trade places."""
-        return self._sampler.window
-
-    @property
-    def identity(self) -> str:
-        """The identity of the mechanism: its draws are the same."""
-        return self._sampler.identity
-
-    def draw(self, words: Keystream) -> Draw:
-        """Start a release that is counted."""
-        return _WatchedDraw(self._sampler.draw(words), self, self._sampler.walk(words).memory)
-
-    def walk(self, words: Keystream) -> Walk:
-        """Start a release value by value; these are not counted."""
-        return self._sampler.walk(words)
-
-    def count(self, displacements: NDArray[np.int64]) -> None:
-        """Count displaced values."""
-        if not displacements.size:
-            return
-        half = self._counts.size // 2
-        reach = int(np.abs(displacements).max())
-        if reach > half:
-            self._counts = np.pad(self._counts, reach - half)
-            half = reach
-        found = np.bincount(displacements + half)
-        self._counts[: found.size] += found
-
-    def displacements(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Return the displacements from the least to the largest, and how often each occurred."""
-        half = self._counts.size // 2
-        return np.arange(-half, half + 1), self._counts.copy()
-
-    def costs(self) -> Costs:
-        """Return what all plans together did."""
-        displacements, counts = self.displacements()
-        released = int(counts.sum())
-        return Costs(
-            displacement=int(np.abs(displacements) @ counts),
-            missing=self.slots - self.distinct,
-            repeated=released - self.distinct,
-            empty=self.slots - released,
-            slots=self.slots,
-            window=self.window,
-        )
-
-
-class _WatchedDraw:
-    """One series under way, counted."""
-
-    def __init__(self, draw: Draw, watched: Watched, memory: int | None) -> None:
-        self._draw = draw
-        self._watched = watched
-        self._memory = memory
-        self._arrived = 0
-        self._slot = 0
-        # Values that have been released and can be again.
-        self._seen = np.empty(0, dtype=np.int64)
-
-    def push(self, count: int) -> NDArray[np.int64]:
-        """Take `count` more values; return the sources of the slots that are decided now."""
-        self._arrived += count
-        self._watched.slots += count
-        return self._counted(self._draw.push(count))
-
-    def finish(self) -> NDArray[np.int64]:
-        """End the series; return the sources of the remaining slots."""
-        return self._counted(self._draw.finish())
-
-    def _counted(self, sources: NDArray[np.int64]) -> NDArray[np.int64]:
-        slots = np.arange(self._slot, self._slot + sources.size)
-        self._slot += sources.size
-        if self._memory is None:
-            self._watched.count(slots - sources)
-            self._watched.distinct += sources.size
-            return sources
-        filled = sources >= 0
-        self._watched.count((slots - sources)[filled])
-        fresh = np.setdiff1d(sources[filled], self._seen)
-        self._watched.distinct += fresh.size
-        seen = np.concatenate([self._seen, fresh])
-        self._seen = seen[seen >= self._arrived - self._memory]
-        return sources
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,193 @@
+"""PureSwitch: words to choices, and choices to paths that are joined, begun and closed.
+
+A step reads four words: two choose the kind, as one integer of 128 bits against the stacked integers of its
+height; two choose the path or the pair of paths, again as one integer of 128 bits, so that no choice of a kind is
+more likely than another by more than the number of choices over 2^128. The second word of either pair decides
+only when the first leaves it open, which hardly ever happens; but only so the law is the one accounted for.
+
+Path b has the open slot paths[0, b] and the outstanding value paths[1, b]. The order of the paths is part of the
+release: a new path goes to the end, and the last one takes the place of one that is closed or joined to another.
+"""
+
+from typing import TypeAlias
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from whenmask.kernels.kinds import CLOSE, FILL, MERGE, NEW, OPEN, STAY, TAKE
+
+Words: TypeAlias = NDArray[np.uint64]
+Indices: TypeAlias = NDArray[np.int64]
+
+HALF = np.uint64(32)
+LOWER = np.uint64(0xFFFFFFFF)
+ALL = np.uint64(0xFFFFFFFFFFFFFFFF)
+ONE = np.uint64(1)
+
+
+@njit(cache=True)
+def wide(x: np.uint64, y: np.uint64) -> tuple[np.uint64, np.uint64]:
+    """Return the upper and the lower word of a product."""
+    x1, x0, y1, y0 = x >> HALF, x & LOWER, y >> HALF, y & LOWER
+    low = x0 * y0
+    middle = x1 * y0 + (low >> HALF)
+    crossed = x0 * y1 + (middle & LOWER)
+    return x1 * y1 + (middle >> HALF) + (crossed >> HALF), ((crossed & LOWER) << HALF) | (low & LOWER)
+
+
+@njit(cache=True)
+def carried(fraction: np.uint64, word: np.uint64, ways: np.uint64) -> bool:
+    """Say whether the second word, times the number of ways, carries into the result of the first."""
+    return bool(fraction > ALL - ways and wide(word, ways)[0] > ALL - fraction)
+
+
+@njit(cache=True)
+def pick(first: np.uint64, second: np.uint64, height: int) -> np.int64:
+    """Return ⌊z·height / 2^128⌋ for the integer z of two words."""
+    ways = np.uint64(height)
+    path, fraction = wide(first, ways)
+    return np.int64(path) + np.int64(carried(fraction, second, ways))
+
+
+@njit(cache=True)
+def pick_pair(first: np.uint64, second: np.uint64, height: int) -> tuple[np.int64, np.int64]:
+    """Return the two digits of ⌊z·h(h−1) / 2^128⌋ to the base h − 1, as an ordered pair of different paths."""
+    ways = np.uint64(height)
+    upper, rest = wide(first, ways)
+    digit, fraction = wide(rest, ways - ONE)
+    filled, taken = np.int64(upper), np.int64(digit)
+    if carried(fraction, second, ways * (ways - ONE)):
+        taken += np.int64(1)
+        if taken == height - 1:
+            filled, taken = filled + np.int64(1), np.int64(0)
+    return filled, taken + np.int64(taken >= filled)
+
+
+@njit(cache=True)
+def choose_kind(first: np.uint64, second: np.uint64, upper: Words, lower: Words) -> int:
+    """Return how many of the stacked integers are not above the integer of two words."""
+    kind = 0
+    for i in range(STAY):  # a fixed number, so that the loop is unrolled
+        kind += (first > upper[i]) | ((first == upper[i]) & (second >= lower[i]))
+    return kind
+
+
+@njit(cache=True)
+def advance(words: Words, stacked: Words, paths: Indices, work: Indices, place: Indices) -> None:
+    """Take a step for every four words, in place.
+
+    `place` holds the height, the step to come, and the slot that `work` begins with. `work` gets the sources of
+    the slots, OPEN where a slot waits.
+    """
+    h, first, base = place
+    opens, values = paths[0], paths[1]
+    for i in range(words.size // 4):
+        t = first + i
+        one, two = words[4 * i + 2], words[4 * i + 3]
+        kind = choose_kind(words[4 * i], words[4 * i + 1], stacked[0, h], stacked[1, h])
+        if kind == NEW:
+            work[t - base] = OPEN
+            opens[h] = t
+            values[h] = t
+            h += 1
+        elif kind == STAY:
+            work[t - base] = t
+        elif kind == FILL:
+            b = pick(one, two, h)
+            work[t - base] = OPEN
+            work[opens[b] - base] = t
+            opens[b] = t
+        elif kind == TAKE:
+            b = pick(one, two, h)
+            work[t - base] = values[b]
+            values[b] = t
+        else:
+            if kind == MERGE:
+                b, c = pick_pair(one, two, h)
+            else:
+                b = c = pick(one, two, h)
+            work[opens[b] - base] = t
+            work[t - base] = values[c]
+            values[c] = values[b]
+            h -= 1
+            opens[b] = opens[h]
+            values[b] = values[h]
+    place[0] = h
+    place[1] = first + words.size // 4
+
+
+@njit(cache=True)
+def first_open(work: Indices, start: int, stop: int) -> int:
+    """Return the first index from `start` on that holds OPEN, or `stop`."""
+    while start < stop and work[start] != OPEN:
+        start += 1
+    return start
+
+
+@njit(cache=True)
+def rehearse(words: Words, stacked: Words, prefixes: Indices) -> None:
+    """Fill each row with the first steps of a plan of its own."""
+    trials, steps = prefixes.shape
+    paths = np.empty((2, stacked.shape[1]), np.int64)
+    for i in range(trials):
+        place = np.zeros(3, np.int64)
+        advance(words[4 * steps * i : 4 * steps * (i + 1)], stacked, paths, prefixes[i], place)
+
+
+@njit(cache=True)
+def weigh(prefix: Indices, slots: Indices, ends: Indices, logs: NDArray[np.float64]) -> float:
+    """Return the log-probability of the first steps of a plan, −∞ where it is impossible.
+
+    Args:
+        prefix: For each slot its source if that is a value before the end, any negative number otherwise.
+        slots: For each value the slot that it goes to, a negative number if it is later than the end.
+        ends: Room for, at each open slot, the outstanding value of its path; and the other way round.
+        logs: For each kind and height the log-probability of one choice of that kind.
+    """
+    height, total = 0, 0.0
+    last, start = ends
+    for t in range(prefix.size):
+        source, slot = prefix[t], slots[t]
+        fills, takes = 0 <= slot < t, 0 <= source < t
+        if source == t:
+            kind = STAY
+        elif not fills and not takes:
+            kind = NEW
+            last[t] = start[t] = t
+        elif not takes:
+            kind = FILL
+            last[t] = last[slot]
+            start[last[t]] = t
+        elif not fills:
+            kind = TAKE
+            start[t] = start[source]
+            last[start[t]] = t
+        else:
+            kind = CLOSE if last[slot] == source else MERGE
+            value, first = last[slot], start[source]
+            last[first] = value
+            start[value] = first
+        if height >= logs.shape[1]:
+            return -np.inf
+        total += logs[kind, height]
+        height += (kind == NEW) - (kind in (CLOSE, MERGE))
+    return total
+
+
+@njit(cache=True)
+def weigh_all(prefixes: Indices, logs: NDArray[np.float64], totals: NDArray[np.float64]) -> None:
+    """Put the log-probability of each row into `totals`."""
+    trials, steps = prefixes.shape
+    ends = np.empty((2, steps), np.int64)
+    slots = np.empty(steps, np.int64)
+    for i in range(trials):
+        slots[:] = OPEN
+        sound = True
+        for slot in range(steps):
+            source = prefixes[i, slot]
+            if source >= 0:
+                sound = sound and source < steps and slots[source] == OPEN
+                if sound:
+                    slots[source] = slot
+        totals[i] = weigh(prefixes[i], slots, ends, logs) if sound else -np.inf
