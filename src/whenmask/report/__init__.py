@@ -9,17 +9,17 @@ from pathlib import Path
 from typing import Any, Protocol, Unpack
 
 from whenmask.columns import ColumnNames, Columns
-from whenmask.losses import Comparison, compare_batches
 from whenmask.frames import sorted_table
-from whenmask.guarantee import Claim
+from whenmask.guarantee import Claim, Guarantee
 from whenmask.law import Law
+from whenmask.losses import Comparison, compare_batches
 from whenmask.report.data import ReportData
 from whenmask.report.page import page
 from whenmask.watch import Watched
 
 
 class Described(Protocol):
-    """A mechanism as the report sees it; a `guarantee` is shown where there is one."""
+    """A mechanism as the report sees it."""
 
     @property
     def window(self) -> int:
@@ -34,6 +34,16 @@ class Described(Protocol):
     @property
     def claim(self) -> Claim | None:
         """What the mechanism's paper says of it, if anything."""
+        ...
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """What holds, and how it is known."""
+        ...
+
+    @property
+    def least_delta(self) -> float:
+        """A proved lower bound of delta, 0 where none is known."""
         ...
 
     def law(self) -> Law:
@@ -56,7 +66,8 @@ def describe(mechanism: Described, comparison: Comparison, *, plans: Watched | N
         law=mechanism.law(),
         rows=comparison.rows,
         series=comparison.series,
-        guarantee=getattr(mechanism, "guarantee", None),
+        guarantee=mechanism.guarantee,
+        least_delta=mechanism.least_delta,
         claim=mechanism.claim,
         losses=comparison.losses(),
         asked=comparison.show,

@@ -7,9 +7,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from whenmask.clues import Finding
-from whenmask.losses import Example, Loss
 from whenmask.guarantee import Claim, Guarantee
 from whenmask.law import Costs, Law
+from whenmask.losses import Example, Loss
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -21,7 +21,8 @@ class ReportData:
         law: What it does on average.
         rows: How many rows were released.
         series: How many series they are.
-        guarantee: What is proved or audited, if anything.
+        guarantee: What is proved or audited.
+        least_delta: A proved lower bound of delta, 0 where none is known.
         claim: What the mechanism's paper says, if anything.
         displacements: The displacements of the plans, if they were watched.
         counts: How often each of them occurred.
@@ -39,7 +40,8 @@ class ReportData:
     law: Law
     rows: int
     series: int
-    guarantee: Guarantee | None = None
+    guarantee: Guarantee
+    least_delta: float = 0.0
     claim: Claim | None = None
     displacements: NDArray[np.int64] | None = None
     counts: NDArray[np.int64] | None = None

@@ -5,14 +5,14 @@ anything, so that it cannot even by mistake.
 """
 
 import math
-from decimal import ROUND_CEILING, Decimal
+from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 from html import escape
 from importlib.resources import files
 
 import numpy as np
 
-from whenmask.losses import Loss
 from whenmask.law import UnitCosts
+from whenmask.losses import Loss
 from whenmask.report import charts
 from whenmask.report.charts import percent, plain
 from whenmask.report.data import ReportData
@@ -99,19 +99,35 @@ e<sup>ε</sup> at most, but for a probability of δ, with which it may tell.</p>
 
 def _guarantee(data: ReportData) -> str:
     given = data.guarantee
-    if given is None:
-        return """<div class="card none"><span class="tag">guarantee</span><h3>What holds</h3>
-<p class="big">none is proved</p><p>No (ε, δ) is known to hold for all outputs of this mechanism together. What its
-paper claims is no substitute.</p></div>"""
-    factor = math.exp(min(given.epsilon, 700))
-    delta = (
-        "Without exception: δ is 0."
-        if given.delta == 0
-        else f"But with a probability of up to <strong>{percent_up(given.delta)}</strong> it may tell."
+    factor = f"Odds change by a factor of {up(math.exp(min(given.epsilon, 700)))} at most."
+    told = f"<strong>{percent_up(given.delta)}</strong>"
+    if given.basis == "proved":
+        kind, tag, title = "proved", "guarantee · proved", "What holds"
+        delta = (
+            "Without exception: δ is 0."
+            if given.delta == 0
+            else f"But with a probability of up to {told} it may tell."
+        )
+    else:
+        kind, tag, title = "audited", "measured · evidence, not a proof", "What was measured"
+        delta = f"But with a probability of up to {told} it may tell, as far as was measured. {_evidence(data)}"
+    least = (
+        f" It is proved that no δ below {down(data.least_delta)} holds at any ε." if data.least_delta > 0 else ""
     )
-    return f"""<div class="card proved"><span class="tag">guarantee · {escape(given.basis)}</span>
-<h3>What holds</h3><p class="big">ε = {up(given.epsilon)}, δ = {up(given.delta)}</p>
-<p>Odds change by a factor of {up(factor)} at most. {delta}</p></div>"""
+    return f"""<div class="card {kind}"><span class="tag">{tag}</span>
+<h3>{title}</h3><p class="big">ε = {up(given.epsilon)}, δ = {up(given.delta)}</p>
+<p>{factor} {delta}{least}</p></div>"""
+
+
+def _evidence(data: ReportData) -> str:
+    """Return how a guarantee was measured, in words."""
+    given = data.guarantee
+    trials = "" if given.trials is None else f" in {given.trials:,} drawn plans"
+    between = (
+        "" if given.interval is None else f"δ lies between {down(given.interval[0])} and {up(given.interval[1])}"
+    )
+    surely = "" if given.confidence is None else f" with confidence {100 * given.confidence:.6g}%"
+    return f"{between}{trials}{surely}. Nothing is proved." if between else "Nothing is proved."
 
 
 def _claim(data: ReportData) -> str:
@@ -304,13 +320,24 @@ This page is complete in itself: it loads nothing and sends nothing.</p></footer
 
 def up(number: float) -> str:
     """Return a number of three significant digits that is not below it: figures of privacy are rounded up."""
-    if number == 0 or not math.isfinite(number):
-        return "0" if number == 0 else "∞"
-    exact = Decimal(number)
-    rounded = exact.quantize(Decimal(1).scaleb(exact.adjusted() - 2), ROUND_CEILING)
-    return f"{rounded.normalize():.2e}" if not -4 <= rounded.adjusted() < 7 else f"{rounded.normalize():,f}"
+    return _rounded(number, ROUND_CEILING)
+
+
+def down(number: float) -> str:
+    """Return a number of three significant digits that is not above it: lower bounds are rounded down."""
+    return _rounded(number, ROUND_FLOOR)
 
 
 def percent_up(share: float) -> str:
     """Return a probability as a percentage that is not below it."""
     return f"{up(min(100.0, math.nextafter(100 * share, math.inf)))}%"
+
+
+def _rounded(number: float, rounding: str) -> str:
+    if number == 0 or not math.isfinite(number):
+        return "0" if number == 0 else "∞"
+    exact = Decimal(number)
+    rounded = exact.quantize(Decimal(1).scaleb(exact.adjusted() - 2), rounding).normalize()
+    if -5 <= rounded.adjusted() < 7:
+        return f"{rounded:,f}"
+    return f"{rounded.scaleb(-rounded.adjusted()):f}e{rounded.adjusted()}".replace("-", "−")
