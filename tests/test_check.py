@@ -19,7 +19,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from whenmask import WhenmaskError, check, clues
-from whenmask.check import check_batches, check_frame
+from whenmask.check import check_batches, check_frame, refuse_useless
 from whenmask.cli import run
 from whenmask.clues import Column, Direction, Others
 from whenmask.columns import Columns
@@ -372,6 +372,17 @@ def test_batches_pass_through_unchanged() -> None:
     look = check.Check(Columns(), window=5)
     assert [passed is batch for passed, batch in zip(look.watch(batches), batches, strict=True)] == [True] * 4
     assert (look.rows, look.series) == (100, 1)
+
+
+def test_what_is_useless_is_refused_and_what_is_not_passes() -> None:
+    """A release is refused with the columns to blame; warnings and notes do not stop it."""
+    with pytest.raises(
+        DataError, match=r"would hide little or nothing; got 'x' \(counter\). Hint: .*--accept-risk"
+    ):
+        refuse_useless(table(KWH.cumsum(axis=1)))
+    warned = table(HOURS // 100)
+    assert {one.severity for one in warned} == {"warning"}
+    refuse_useless(warned)
 
 
 def test_frames_of_any_library_and_order_have_the_findings_of_their_batches() -> None:

@@ -326,10 +326,12 @@ def test_guarantee_and_claim_cannot_be_mixed_up() -> None:
     measured = page(report(StaSwitch(4, window=12, calibrate="claim"), readings()))
     assert 'class="card proved"' not in measured
     assert "evidence, not a proof" in measured
-    assert "δ lies between 0.432 and 0.5 in 5,000 drawn plans with confidence 99.9999%" in measured
+    assert "on 5,000 drawn plans δ lies between 0.432 and 0.5, with a confidence of 99.9999%" in measured
     assert "no δ below 0.25 holds" in measured
     pure = dataclasses.replace(both, guarantee=dataclasses.replace(both.guarantee, delta=0.0), claim=None)
     assert "Without exception: δ is 0." in page(pure)
+    rare = dataclasses.replace(both, guarantee=dataclasses.replace(both.guarantee, delta=1e-30))
+    assert "none will ever be seen" in page(rare)
     assert "claim" not in re.sub(r"<style>.*?</style>", "", page(pure), flags=re.DOTALL)
 
 

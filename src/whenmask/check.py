@@ -62,12 +62,31 @@ def check_frame(frame: Any, /, *, window: int | None = None, **columns: Unpack[C
     )
 
 
+def refuse_useless(findings: Iterable[Finding]) -> None:
+    """Refuse a table whose release would hide little or nothing.
+
+    Raises:
+        DataError: There are such findings; their columns and kinds are named.
+    """
+    useless = [finding for finding in findings if finding.severity == "useless"]
+    if useless:
+        named = ", ".join(
+            finding.kind if finding.column is None else f"{finding.column!r} ({finding.kind})"
+            for finding in useless
+        )
+        hint = "`whenmask check` says why and what to do; to release all the same, accept the risk: --accept-risk"
+        raise DataError("a release of this table would hide little or nothing", named, hint)
+
+
 class Check:
     """A check under way: tables pass through in parts, and the findings can be asked for at any time.
 
     Args:
         columns: The roles of the columns.
         window: The number of timestamps that may trade places, if known.
+
+    Attributes:
+        rows: How many rows have been looked at.
     """
 
     def __init__(self, columns: Columns, *, window: int | None = None) -> None:
@@ -75,17 +94,12 @@ class Check:
         self._window = None if window is None else whole_number("window", window, least=2, hint=hint)
         self._columns = columns
         self._waiting: list[pa.RecordBatch] = []
+        self.rows = 0
         self._runs = Runs(columns)
         self._lengths = Lengths(self._window)
         self._schema: pa.Schema | None = None
         self._values: list[Column] = []
         self._others = Others()
-
-    @property
-    def rows(self) -> int:
-        """How many rows have been looked at."""
-        self._look()
-        return self._runs.rows
 
     @property
     def series(self) -> int:
@@ -110,6 +124,7 @@ class Check:
             raise DataError("all batches must have the same schema", hint="cast them to one schema first")
         if batch.num_rows:
             self._waiting.append(batch)
+            self.rows += batch.num_rows
         if sum(part.num_rows for part in self._waiting) >= max(STRETCH, 4 * (self._window or 0)):
             self._look()
 

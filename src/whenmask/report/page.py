@@ -20,6 +20,8 @@ from whenmask.report.data import ReportData
 # Columns drawn in one figure, and bars in a histogram, at most.
 LINES = 4
 BARS = 301
+# A probability below which nothing has to be expected to happen.
+NEVER = 1e-12
 
 TEMPLATE = """<!doctype html>
 <html lang="en">
@@ -99,35 +101,47 @@ e<sup>ε</sup> at most, but for a probability of δ, with which it may tell.</p>
 
 def _guarantee(data: ReportData) -> str:
     given = data.guarantee
-    factor = f"Odds change by a factor of {up(math.exp(min(given.epsilon, 700)))} at most."
-    told = f"<strong>{percent_up(given.delta)}</strong>"
     if given.basis == "proved":
-        kind, tag, title = "proved", "guarantee · proved", "What holds"
-        delta = (
-            "Without exception: δ is 0."
-            if given.delta == 0
-            else f"But with a probability of up to {told} it may tell."
-        )
+        kind, tag, title, words = "proved", "guarantee · proved", "What holds", _proved(data)
     else:
-        kind, tag, title = "audited", "measured · evidence, not a proof", "What was measured"
-        delta = f"But with a probability of up to {told} it may tell, as far as was measured. {_evidence(data)}"
-    least = (
-        f" It is proved that no δ below {down(data.least_delta)} holds at any ε." if data.least_delta > 0 else ""
-    )
+        kind, tag, title, words = (
+            "audited",
+            "measured · evidence, not a proof",
+            "What was measured",
+            _measured(data),
+        )
     return f"""<div class="card {kind}"><span class="tag">{tag}</span>
 <h3>{title}</h3><p class="big">ε = {up(given.epsilon)}, δ = {up(given.delta)}</p>
-<p>{factor} {delta}{least}</p></div>"""
+<p>{words}</p></div>"""
 
 
-def _evidence(data: ReportData) -> str:
-    """Return how a guarantee was measured, in words."""
+def _proved(data: ReportData) -> str:
+    """Return what a proved guarantee says."""
+    delta = data.guarantee.delta
+    if delta == 0:
+        exceptions = "Without exception: δ is 0."
+    elif delta < NEVER:
+        exceptions = "Exceptions are so rare that none will ever be seen."
+    else:
+        exceptions = f"But with a probability of up to <strong>{percent_up(delta)}</strong> it may tell."
+    return f"Odds change by a factor of {_factor(data)} at most. {exceptions}"
+
+
+def _measured(data: ReportData) -> str:
+    """Return what is known where nothing is proved."""
     given = data.guarantee
-    trials = "" if given.trials is None else f" in {given.trials:,} drawn plans"
-    between = (
-        "" if given.interval is None else f"δ lies between {down(given.interval[0])} and {up(given.interval[1])}"
-    )
-    surely = "" if given.confidence is None else f" with confidence {100 * given.confidence:.6g}%"
-    return f"{between}{trials}{surely}. Nothing is proved." if between else "Nothing is proved."
+    words = f"Odds change by more than a factor of {_factor(data)} with a probability of up to "
+    words += f"<strong>{percent_up(given.delta)}</strong>, as far as was measured"
+    if given.interval is not None and given.trials is not None and given.confidence is not None:
+        words += f": on {given.trials:,} drawn plans δ lies between {down(given.interval[0])} and "
+        words += f"{up(given.interval[1])}, with a confidence of {100 * given.confidence:.6g}%"
+    if data.least_delta > 0:
+        words += f". What is proved is a lower bound: no δ below {down(data.least_delta)} holds, at any ε"
+    return f"{words}."
+
+
+def _factor(data: ReportData) -> str:
+    return up(math.exp(min(data.guarantee.epsilon, 700)))
 
 
 def _claim(data: ReportData) -> str:
