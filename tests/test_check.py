@@ -125,6 +125,19 @@ def test_padded_row_numbers_in_text_are_found() -> None:
     assert kinds(table(RNG.permutation(padded).tolist())) == []
 
 
+def test_numbers_kept_as_text_are_judged_as_numbers() -> None:
+    """9.5 comes before 10, as text too; a word or an empty cell here and there changes nothing."""
+    total = [f"{value:.1f}" for value in (30 * KWH).cumsum(axis=1).ravel()]
+    assert kinds(table(total)) == [("counter", "useless")]
+    total[::50] = ["", "n/a"] * (len(total) // 100)
+    assert kinds(table(total))[0] == ("counter", "useless")
+    assert kinds(table([f"{value:.3f}" for value in KWH.ravel()])) == []
+    late = [None] * 700 + [f"{number}" for number in range(METERS * LENGTH - 700)]
+    words = [None] * 700 + [f"row {number:05d}" for number in range(METERS * LENGTH - 700)]
+    assert kinds(table(late))[0] == ("sequence", "useless")
+    assert kinds(table(words))[0] == ("counter", "useless")
+
+
 def test_a_timestamp_is_found_and_a_date_of_installation_is_not() -> None:
     """A time that changes from row to row tells the row's time; one that is the same all along does not."""
     assert kinds(table(times())) == [("timestamp", "useless")]
@@ -363,6 +376,10 @@ def test_a_table_looked_at_in_many_parts_has_the_same_findings(monkeypatch) -> N
     monkeypatch.setattr(check, "STRETCH", 50)
     parts = check_batches(batches, ROLES, window=7)
     assert parts == whole
+    late = pa.table({"x": [None] * 200 + [f"row {number:05d}" for number in range(200)]}).to_batches(
+        max_chunksize=37
+    )
+    assert kinds(check_batches(late, Columns(), window=7)) == [("counter", "useless")]
     assert kinds(whole) == [("counter", "useless"), ("clock text", "useless"), ("equal", "warning")]
 
 

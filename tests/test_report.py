@@ -178,6 +178,18 @@ def test_losses_are_what_the_slow_count_says(mechanism, stretch: int, monkeypatc
         assert one.ranges == compared
 
 
+def test_numbers_kept_as_text_are_compared_as_numbers() -> None:
+    """A file may keep 1.10 as it was written; its losses are those of 1.1, and words have none."""
+    table = readings()
+    text = table.set_column(2, "kwh", table["kwh"].cast(pa.string())).select(["meter", "hour", "kwh", "note"])
+    expected = [one for one in watched_release(MECHANISMS[0], table)[1].losses() if one.column == "kwh"]
+    found = watched_release(MECHANISMS[0], text)[1].losses()
+    assert [(one.column, one.rows, one.ranges) for one in found] == [
+        (one.column, one.rows, one.ranges) for one in expected
+    ]
+    assert [one.average for one in found] == pytest.approx([one.average for one in expected])
+
+
 def test_a_release_that_moves_nothing_loses_nothing() -> None:
     """Equal tables have no error; and a value that moves is seen."""
     table = readings()

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from whenmask.columns import time_numbers
+from whenmask.columns import holds_numbers, is_text, text_numbers, time_numbers
 
 Severity: TypeAlias = Literal["useless", "warning", "note"]
 Flags: TypeAlias = NDArray[np.bool_]
@@ -162,6 +162,8 @@ class Column:
     equal_there: int = 0
     equal_elsewhere: int = 0
     unread: bool = False
+    # Whether text is numbers as they were written, once that is known.
+    numeric: bool | None = None
 
     def extend(self, values: pa.Array, runs: NDArray[np.int64], others: Others) -> None:
         """Look at further rows."""
@@ -169,6 +171,9 @@ class Column:
         if values is None:
             self.unread = True
             return
+        if is_text(values.type):
+            self._match(values.slice(0, SAMPLE).drop_null())
+            values = self._ordered_text(values)
         held = 0 if self.tail is None else len(self.tail)
         joined = values if self.tail is None else pa.concat_arrays([self.tail, values])
         runs = np.concatenate([self.tail_runs, runs])
@@ -180,8 +185,6 @@ class Column:
         if not _is_ranked(values.type):
             self._count_steps(numbers, valid, runs, held)
         self._count_runs(numbers, valid, runs, held)
-        if pa.types.is_large_string(values.type):
-            self._match(values.slice(0, SAMPLE).drop_null())
         self._compare(values, others)
         keep = max(0, len(joined) - max(far, 2))
         self.tail, self.tail_runs = joined.slice(keep), runs[keep:]
@@ -226,6 +229,14 @@ class Column:
         self.longest = max(self.longest, int(lengths.max()))
         self.frozen += int(lengths[lengths >= (self.window or math.inf)].sum())
         self.streak = rows - int(breaks[-1])
+
+    def _ordered_text(self, texts: pa.Array) -> pa.Array:
+        """Return text as it sorts: by its numbers, if that is what it holds."""
+        if self.numeric is None and texts.null_count < len(texts):
+            self.numeric = holds_numbers(texts.slice(0, SAMPLE))
+            if not self.numeric and self.tail is not None:
+                self.tail = self.tail.cast(texts.type)  # only nulls have come until now
+        return texts if self.numeric is False else text_numbers(texts)
 
     def _match(self, texts: pa.Array) -> None:
         self.texts += len(texts)
@@ -404,7 +415,7 @@ def _ordered(kind: pa.DataType) -> pa.DataType | None:
         return pa.float64()
     if types.is_boolean(kind):
         return pa.uint8()
-    if types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind):
+    if is_text(kind):
         return pa.large_string()
     if simple and not types.is_interval(kind):
         return kind

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from whenmask.columns import Columns, Runs
+from whenmask.columns import Columns, Runs, holds_numbers, is_text, text_numbers
 from whenmask.errors import DataError
 from whenmask.keystream import Series
 
@@ -119,8 +119,7 @@ class Comparison:
         if self._runs is None:
             self._columns = self._columns.fitted(batch.schema.names)
             self._runs = Runs(self._columns)
-            kinds = {name: batch.schema.field(name).type for name in self._columns.moving}
-            self._names = [name for name, kind in kinds.items() if _is_number(kind)]
+            self._names = [name for name in self._columns.moving if _is_numeric(batch.column(name))]
         self._before.append(_matrix(batch, self._names))
 
     def push_after(self, batch: pa.RecordBatch) -> None:
@@ -274,16 +273,19 @@ def series_label(series: Series) -> str:
     return series.decode(errors="replace") if isinstance(series, bytes) else str(series)
 
 
-def _is_number(kind: pa.DataType) -> bool:
-    return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind))
+def _is_numeric(column: pa.Array) -> bool:
+    kind = column.type
+    number = pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind)
+    return bool(number or (is_text(kind) and holds_numbers(column)))
 
 
 def _matrix(batch: pa.RecordBatch, names: list[str]) -> Numbers:
     """Return columns of numbers side by side, NaN where there is no finite number."""
     matrix = np.empty((batch.num_rows, len(names)))
     for place, name in enumerate(names):
-        column: Any = batch.column(name).cast(pa.float64(), safe=False)
-        matrix[:, place] = column.to_numpy(zero_copy_only=False)
+        column: Any = batch.column(name)
+        numbers = text_numbers(column) if is_text(column.type) else column.cast(pa.float64(), safe=False)
+        matrix[:, place] = numbers.to_numpy(zero_copy_only=False)
     matrix[~np.isfinite(matrix)] = np.nan
     return matrix
 
