@@ -329,7 +329,7 @@ class Column:
 
     def _shared(self) -> Finding | None:
         same, chance = (equal / max(self.compared, 1) for equal in (self.equal_there, self.equal_elsewhere))
-        if same < ONE_WAY or chance > 0.5 or not _far_from(chance, same, self.compared):
+        if same < ONE_WAY or not _far_from(chance, same, self.compared):
             return None
         what = (
             f"{_percent(same)} of {self.compared:,} values looked at equal that of the first series at the same "
@@ -337,7 +337,7 @@ class Column:
         )
         meaning = "What is the same everywhere at one time, such as the weather or a price, tells the time."
         advice = "Leave it out, or let it stay with its slot (`keep`): what everybody knows need not be hidden."
-        return Finding("shared", self.name, "useless", what, meaning, advice)
+        return Finding("shared", self.name, "useless" if chance <= 0.5 else "warning", what, meaning, advice)
 
     def _trend(self) -> Finding | None:
         apart = (self.window or 2) - 1
