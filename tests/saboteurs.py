@@ -12,6 +12,7 @@ import numpy as np
 from whenmask import RanSwitch, StaSwitch
 from whenmask.guarantee import Guarantee
 from whenmask.keystream import Keystream
+from whenmask.mechanisms.pureswitch import PureSwitch
 from whenmask.mechanisms.switch import SwitchDraw
 
 
@@ -219,6 +220,28 @@ class Forgetful(StaSwitch):
         return SwitchDraw(RanSwitch.from_units(self.unit, window=self.window), words)
 
 
+class Careless(PureSwitch):
+    """Draws with a weight that is a fifth too heavy, and says the law of the right one."""
+
+    @property
+    def heavier(self) -> PureSwitch:
+        """What is drawn from."""
+        return PureSwitch.from_parameters(theta=1.2 * self.theta, a=self.a, window=self.window)
+
+    def draw(self, words):
+        """Start a release with another weight."""
+        return self.heavier.draw(words)
+
+    def prefixes(self, trials, steps, *, key):
+        """Draw plans with another weight."""
+        return self.heavier.prefixes(trials, steps, key=key)
+
+
+def heavy_boast() -> Boastful:
+    """Return PureSwitch for a tenth more epsilon than it states, the same in all else."""
+    return Boastful(PureSwitch(2.2, window=10), 10, PureSwitch(2, window=10).guarantee)
+
+
 def narrow_boast() -> Boastful:
     """Return a mechanism for window 9 that states its guarantee for window 10."""
     inner = RanSwitch.from_probabilities(q=0.05, window=9)
@@ -244,6 +267,8 @@ SABOTEURS: dict[str, tuple[Any, str]] = {
     "window one too small": (made(Narrow), "fit:"),
     "window one too large": (made(Wide), "impossible:"),
     "window one too small, consistently": (narrow_boast(), "(its guarantee, proved)"),
+    "wrong weight": (heavy_boast(), "(its guarantee, proved)"),
+    "wrong weight, drawn only": (Careless(2, window=10), "fit:"),
     "law does not add up": (made(Unnormalised), "exact:"),
     "forgets how long values wait": (made(Forgetful), "impossible:"),
 }

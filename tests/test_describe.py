@@ -33,7 +33,7 @@ def test_explain_says_everything(name: str, capsys) -> None:
     once = sum(law["probabilities"]) + law["rest"] + law["missing"] - law["repeated"]
     assert math.isclose(once, 1, abs_tol=1e-9)
     assert math.isclose(sum(described["cost"].values()), 2 * described["cost"]["total"], rel_tol=1e-9)
-    assert described["guarantee"]["basis"] == ("proved" if MECHANISMS[name].provable else "audited")
+    assert described["guarantee"]["basis"] == ("audited" if name in ("StaSwitch", "Forward") else "proved")
     assert (described["claim"] is None) == (name == "PureSwitch")
     if described["claim"]:
         assert described["claim"]["basis"] == "claimed by its paper"
@@ -154,3 +154,13 @@ def test_figures_are_short_and_bars_are_to_scale() -> None:
     assert len(bar(0.5)) == 20
     wide = law_table(describe(mechanism_named("RanSwitch", 4, 300))["law"], 300)
     assert wide.row_count <= 52
+
+
+def test_proved_lower_bounds_stand_under_what_is_measured() -> None:
+    """A delta below `least_delta` never holds, so it lies below what an audit measures."""
+    for mechanism in (mechanism_named(name, 4, 6) for name in MECHANISMS):
+        assert 0 <= mechanism.least_delta <= mechanism.guarantee.delta
+    threshold = mechanism_named("Threshold", 8, 6)
+    assert threshold.least_delta == threshold.guarantee.delta == 1
+    assert threshold.guarantee.basis == "proved"
+    assert mechanism_named("Forward", 4, 6).least_delta > 0.5

@@ -134,10 +134,15 @@ class Guarantee:
 
         Example:
             >>> meter = Guarantee(2.0, 0.01, 10, "proved")
-            >>> meter.compose(meter, meter).epsilon  # released three times: adding
-            6.0
-            >>> round(meter.compose(meter, meter, epsilon=4.0).delta, 2)  # the same, seen at a smaller epsilon
-            0.6
+            >>> heart = Guarantee(0.5, 0.0, 48, "proved")
+            >>> meter.compose(meter).epsilon  # the same series, released twice: adds
+            4.0
+            >>> meter.compose(heart).epsilon  # two series of one person, each on its own: adds
+            2.5
+            >>> meter.compose().epsilon  # all columns of one table, released jointly: one release
+            2.0
+            >>> heart.compose(*[heart] * 29).epsilon, round(heart.compose(*[heart] * 29, delta=1e-3).epsilon, 2)
+            (15.0, 10.79)
         """
         every = (self, *others)
         if epsilon is not None and delta is not None:

@@ -48,8 +48,8 @@ PART = 4
 PILOT, CHUNK = 256, 2000
 # Numbers held in memory at a time.
 NUMBERS = 4_000_000
-# Slots whose next source is tested: in windows, no further than FIT_MOST, and fewer plans if slots are undecided.
-FIT_STEPS, FIT_MOST, FIT_UNDECIDED = (0.0, 0.3, 0.7, 1.0, 1.5, 2.0), 48, 50
+# Slots whose next source is tested: in windows, and no further than FIT_MOST.
+FIT_STEPS, FIT_MOST = (0.0, 0.3, 0.7, 1.0, 1.5, 2.0), 48
 # Far above what adding up rounded probabilities can be off by.
 WHOLE = 1e-9
 
@@ -224,8 +224,9 @@ def _fitted(subject: Auditable, design: Design, rows: Rows) -> tuple[Floats, Flo
     gaps = 0
     for turn, step in enumerate(design.fit):
         mine = rows[turn :: len(design.fit)]
-        most = FIT_UNDECIDED if view.undecided else NUMBERS // ((step + 2 * window + 1) * (step + 1))
-        now, then = (view.begun(mine[: max(1, most)], steps) for steps in (step, step + 1))
+        now, then = (view.begun(mine, steps) for steps in (step, step + 1))
+        most = max(1, int((np.cumsum(view.branches(now)) * then.shape[1] <= NUMBERS).sum()))
+        now, then = now[:most], then[:most]
         longer, parent = view.continued(now)
         so_far = subject.log_probabilities(now) if step else np.zeros(now.shape[0])
         chances = np.exp(subject.log_probabilities(longer) - so_far[parent])

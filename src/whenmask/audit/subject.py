@@ -99,6 +99,13 @@ class View:
             beyond[beyond == EMPTY_SLOT] = UNDECIDED
         return earlier
 
+    def branches(self, rows: Rows) -> NDArray[np.int64]:
+        """Return about how many rows each of the given ones could lead to."""
+        if self.undecided:
+            free: NDArray[np.int64] = (rows == UNDECIDED).sum(axis=1) + 2
+            return free**2
+        return np.full(rows.shape[0], rows.shape[1] + 2 * self.window + 1)
+
     def continued(self, rows: Rows) -> tuple[Rows, NDArray[np.int64]]:
         """Return every row that one more step could lead to, and which of the given rows each continues."""
         count, width = rows.shape

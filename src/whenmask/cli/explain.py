@@ -41,6 +41,8 @@ def explain(
         table.add_row(name, number(value))
     table.add_section()
     table.add_row("guarantee", promise(described["guarantee"]))
+    if described["least_delta"]:
+        table.add_row("", f"at no ε does a δ below {number(described['least_delta'])} hold: proved")
     table.add_row("claim", promise(described["claim"]))
     table.add_section()
     for name, value in described["cost"].items():

@@ -89,6 +89,11 @@ class Backward(OneWay):
             delta = round_up(1 - (1 - p) * (1 - q) ** (2 * self.window - 3))
         return Guarantee(guaranteed_epsilon(self.unit, self.window), delta, self.window, "proved")
 
+    @property
+    def least_delta(self) -> float:
+        """The delta of the guarantee: no smaller one holds, at any epsilon above the guaranteed."""
+        return self.guarantee.delta
+
     def law(self) -> Law:
         """Return P_d: how often, on average, a value is released d slots late; exact."""
         probabilities = np.full(self.window, self.q)
@@ -148,6 +153,15 @@ class Forward(OneWay):
     def _promise(calibrate: Calibration) -> Promise:
         refuse_guarantee("Forward", calibrate)
         return claimed_epsilon
+
+    @property
+    def least_delta(self) -> float:
+        """The lower bound of docs/guarantees.md, Theorem 9, at distance window − 1, rounded down."""
+        with precise():
+            p, q, reach = Decimal(self.stay) / ONE, Decimal(self.unit) / ONE, self.window - 1
+            early = 1 - (1 - p) * (1 - q) ** (reach - 1)
+            late = (1 - p) * (1 - (1 - q) ** reach)
+            return -round_up((1 - early) * (1 - late) - 1)
 
     def law(self) -> Law:
         """Return P_d: the chance to be written d slots late, and not to be written over until then; exact."""

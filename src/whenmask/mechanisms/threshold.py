@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from whenmask.errors import ParameterError, positive_number, whole_number
-from whenmask.guarantee import Claim, precise, round_up
+from whenmask.guarantee import Claim, Guarantee, precise, round_up
 from whenmask.keystream import Key, Keystream
 from whenmask.law import Law
 from whenmask.mechanisms.calibration import EPSILON_HINT, Calibration, refuse_guarantee
@@ -136,6 +136,21 @@ class Threshold(Dispatch):
     def claim(self) -> Claim:
         """What the paper states: 2·ln of the ratio of the largest to the smallest P_d."""
         return Claim(claimed_epsilon(self.threshold, self.unit, self.window), 0.0, self.window, "[BVP]")
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """With ρ = 1 nothing is protected, which is proved; otherwise what an audit measures."""
+        if self.unit == ONE:
+            return Guarantee(self.claim.epsilon, 1.0, self.window, "proved")
+        return super().guarantee
+
+    @property
+    def least_delta(self) -> float:
+        """The lower bound of docs/guarantees.md, Theorems 10 and 11, rounded down: 1 − (1−ρ)·P, P as above."""
+        weights = dispatches(self.window, self.threshold)
+        with precise():
+            lost = Decimal(ONE - self.unit) / ONE * weights[0] / sum(weights)
+            return -round_up(lost - 1)
 
     def law(self) -> Law:
         """Return P_d in the steady state, exact: fractions of integers, rounded once.
