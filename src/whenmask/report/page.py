@@ -130,8 +130,10 @@ def _proved(data: ReportData) -> str:
 def _measured(data: ReportData) -> str:
     """Return what is known where nothing is proved."""
     given = data.guarantee
-    words = f"Odds change by more than a factor of {_factor(data)} with a probability of up to "
-    words += f"<strong>{percent_up(given.delta)}</strong>, as far as was measured"
+    words = (
+        f"As far as was measured, odds change by a factor of {_factor(data)} at most, but for a probability of "
+    )
+    words += f"up to <strong>{percent_up(given.delta)}</strong>, with which it may tell"
     if given.interval is not None and given.trials is not None and given.confidence is not None:
         words += f": on {given.trials:,} drawn plans δ lies between {down(given.interval[0])} and "
         words += f"{up(given.interval[1])}, with a confidence of {100 * given.confidence:.6g}%"
