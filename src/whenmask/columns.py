@@ -11,6 +11,7 @@ from typing import Any, Self, TypeAlias, TypedDict
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from whenmask.errors import DataError, ParameterError
@@ -21,6 +22,9 @@ Names: TypeAlias = str | Sequence[str] | None
 NANOSECONDS = {"s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}
 TIME_HINT = "give timestamps, dates or numbers; text must be parsed first, so that it sorts by time"
 ID_HINT = "ids are whole numbers, text, bytes, booleans, dates, times, decimals or floats; others can be made text"
+# Numbers as text, and the share of texts from which on they are taken for numbers.
+NUMBER_TEXT = r"^-?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$"
+NEARLY = 0.95
 NO_ID = "every row must have a series id"
 NO_ID_HINT = "drop or fill the rows with a null or NaN id"
 
@@ -291,3 +295,57 @@ def time_numbers(column: pa.Array, first: int = 0) -> NDArray[Any]:
     refuse_rows(wrong, first, "every row must have a time", "drop or fill the rows with a null or NaN time")
     numbers: NDArray[Any] = (_ticks(column) if temporal else column).to_numpy(zero_copy_only=False)
     return numbers
+
+
+def is_text(kind: pa.DataType) -> bool:
+    """Return whether values of a type are text."""
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind))
+
+
+def text_numbers(texts: pa.Array) -> pa.Array:
+    """Return the numbers that texts are, null where they are none: files may keep numbers as they were written."""
+    texts = texts.cast(pa.large_string())
+    try:
+        return texts.cast(pa.float64())
+    except pa.ArrowInvalid:
+        numeric = pc.match_substring_regex(texts, NUMBER_TEXT)
+        return pc.if_else(numeric, texts, None).cast(pa.float64())
+
+
+def holds_numbers(texts: pa.Array) -> bool:
+    """Return whether nearly all of these texts, empty ones aside, are numbers."""
+    written = pc.sum(pc.greater(pc.binary_length(texts.cast(pa.large_string())), 0)).as_py() or 0
+    numbers = text_numbers(texts)
+    return bool(written and len(numbers) - numbers.null_count >= NEARLY * written)
+
+
+class Runs:
+    """Which series the rows of a sorted table belong to, counted on from batch to batch.
+
+    Attributes:
+        rows: How many rows have come.
+        series: How many series have come.
+    """
+
+    def __init__(self, columns: Columns) -> None:
+        self._columns = columns
+        self.last: Series = None
+        self.rows = 0
+        self.series = 0
+
+    def extend(self, table: pa.RecordBatch | pa.Table) -> tuple[NDArray[np.int64], list[Series]]:
+        """Take further rows; return how many series came before each row's, and the series that begin or go on.
+
+        The first of these is that of the first row.
+        """
+        by = [table.column(name) for name in self._columns.by]
+        numbers, series = number_series(by, table.num_rows, self.rows, alone=self._columns.series)
+        if not numbers.size:
+            return numbers, []
+        changes = np.append(True, np.diff(numbers) != 0)
+        named = [series[number] for number in numbers[changes].tolist()]
+        if self.series and named[0] == self.last:
+            changes[0] = False
+        runs: NDArray[np.int64] = self.series - 1 + np.cumsum(changes)
+        self.last, self.series, self.rows = named[-1], int(runs[-1]) + 1, self.rows + numbers.size
+        return runs, named

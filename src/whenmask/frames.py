@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from whenmask.batches import REPEAT_HINT, REPEATED_TIME, Plans, immovable
 from whenmask.columns import Columns, number_series, otherwise, time_numbers
 from whenmask.errors import DataError
-from whenmask.keystream import Key, checked_run
+from whenmask.keystream import Key, Series, checked_run
 from whenmask.sampler import Sampler
 from whenmask.take import EMPTY, take
 
@@ -94,14 +94,40 @@ def _wrapped(frame: Any) -> Frame | nw.LazyFrame[Any]:
     return wrapped
 
 
+def sorted_table(frame: Any, columns: Columns) -> pa.Table:
+    """Return a table in memory as Arrow's, sorted by series and then by time.
+
+    A column of values that Arrow cannot hold comes as nulls of a type without an order.
+
+    Raises:
+        ParameterError: The columns do not fit the table.
+        DataError: This is not a table, a time is repeated within a series, or an id or time is null.
+    """
+    table = _wrapped(pa.table(frame) if isinstance(frame, pa.RecordBatch) else frame)
+    if isinstance(table, nw.LazyFrame):
+        table = table.collect()
+    columns = columns.fitted(table.columns)
+    order, _, _ = _ordered(table, columns)
+    rows, unfit = pa.array(order), pa.nulls(len(table), pa.struct([]))
+    native = table.to_native()
+    whole = isinstance(native, pa.Table)
+    arrays = {name: native[name] if whole else _arrow(table.get_column(name)) for name in table.columns}
+    sorted_arrays = {name: None if one is None else _taken(one, rows) for name, one in arrays.items()}
+    return pa.table({name: unfit if one is None else one for name, one in sorted_arrays.items()})
+
+
+def _taken(values: pa.Array | pa.ChunkedArray, rows: pa.Array) -> pa.Array | pa.ChunkedArray | None:
+    """Return the values at the rows, if Arrow can move them."""
+    views = {pa.string_view(): pa.large_string(), pa.binary_view(): pa.large_binary()}
+    try:
+        return values.cast(views.get(values.type, values.type)).take(rows)
+    except pa.ArrowNotImplementedError:
+        return None
+
+
 def _sources(table: Frame, columns: Columns, plans: Plans) -> NDArray[np.int64]:
     """Return for each row the row whose values it gets, −1 for none."""
-    by = [_read(table, name) for name in columns.by]
-    numbers, series = number_series(by, len(table), alone=columns.series)
-    lengths = np.bincount(numbers, minlength=len(series))
-    order = _grouped(numbers)
-    if columns.time is not None:
-        _sort_times(order, time_numbers(_read(table, columns.time)), lengths)
+    order, series, lengths = _ordered(table, columns)
     drawn = [plans.extend(series, lengths.tolist()), plans.close()]
     released = np.concatenate(drawn)
     rows = order[released]
@@ -112,17 +138,37 @@ def _sources(table: Frame, columns: Columns, plans: Plans) -> NDArray[np.int64]:
     return source
 
 
+def _ordered(table: Frame, columns: Columns) -> tuple[NDArray[np.int64], list[Series], NDArray[np.int64]]:
+    """Return the rows in the order of series and times, the series, and how many rows each has."""
+    by = [_read(table, name) for name in columns.by]
+    numbers, series = number_series(by, len(table), alone=columns.series)
+    lengths = np.bincount(numbers, minlength=len(series))
+    order = _grouped(numbers)
+    if columns.time is not None:
+        _sort_times(order, time_numbers(_read(table, columns.time)), lengths)
+    return order, series, lengths
+
+
 def _read(table: Frame, name: str) -> pa.Array:
     """Return a column of ids or times as an Arrow array."""
     column = table.get_column(name)
-    hint = "give the column one plain type: numbers, text, dates or timestamps"
+    array = _arrow(column)
+    if array is None:
+        problem = "a column of ids or times must be of a type that Arrow knows"
+        hint = "give the column one plain type: numbers, text, dates or timestamps"
+        raise DataError(problem, f"type {column.dtype}", hint)
+    return array
+
+
+def _arrow(column: nw.Series[Any]) -> pa.Array | None:
+    """Return a column as an Arrow array, if Arrow can hold it."""
     # What Polars hands out of a column of objects are addresses in memory.
-    if column.dtype != nw.Object or not table.implementation.is_polars():
-        try:
-            return column.to_arrow()
-        except (pa.ArrowException, TypeError, ValueError, OverflowError):
-            pass
-    raise DataError("a column of ids or times must be of a type that Arrow knows", f"type {column.dtype}", hint)
+    if column.dtype == nw.Object and column.implementation.is_polars():
+        return None
+    try:
+        return column.to_arrow()
+    except (pa.ArrowException, TypeError, ValueError, OverflowError):
+        return None
 
 
 def _grouped(numbers: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -24,6 +24,7 @@ app = App(
     result_action="return_value",
 )
 COMMANDS = {
+    "check": "Find what would make a release useless.",
     "demo": "Release one made-up day of meter readings.",
     "explain": "Show a mechanism's law, cost, claim, guarantee and latency.",
     "compare": "Show all mechanisms side by side.",
