@@ -45,6 +45,10 @@ class SnapshotError(WhenmaskError, ValueError):
     """A snapshot is damaged, of another mechanism, or sealed under another key."""
 
 
+class FileError(WhenmaskError):
+    """A file cannot be found, read or written."""
+
+
 class DataError(WhenmaskError, ValueError):
     """The data do not fit the plan, or cannot hold what the release puts there."""
 
