@@ -1,5 +1,6 @@
 """Write the pages of docs/ that are generated: the reference of the command line, from its own help."""
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -15,7 +16,7 @@ Bad input is refused with what is wrong, what was got and a hint, and exit code 
 
 def helped(*command: str) -> str:
     """Return the help of a command, as it is printed on a terminal 100 columns wide."""
-    environment = {"COLUMNS": "100", "NO_COLOR": "1", "TERM": "dumb"}
+    environment = {**os.environ, "COLUMNS": "100", "NO_COLOR": "1", "TERM": "dumb"}
     call = [sys.executable, "-m", "whenmask", *command, "--help"]
     ran = subprocess.run(call, check=True, capture_output=True, text=True, env=environment)
     return "\n".join(line.rstrip() for line in ran.stdout.strip().splitlines())

@@ -30,9 +30,24 @@ COMMANDS = {
     "compare": "Show all mechanisms side by side.",
     "choose": "Choose the cheapest mechanism that proves what is asked for.",
     "audit": "Try to prove a mechanism wrong.",
+    "release": "Release files: CSV, Parquet and JSON lines, larger than memory.",
+    "receipt": "Show and check the receipt of a released file.",
+    "ledger": "Show what was released, and what it adds up to.",
+}
+EXAMPLES = {
+    "demo": "whenmask demo",
+    "explain": "whenmask explain --mechanism StaSwitch --epsilon 4 --window 10",
+    "compare": "whenmask compare --window 10 --epsilon 1 2 4 8",
+    "choose": "whenmask choose --epsilon 4 --window 48",
+    "audit": "whenmask audit --mechanism StaSwitch --epsilon 4 --window 10 --against claim",
+    "release": "whenmask release in.parquet -o out.parquet --by meter --time time --window 24h --epsilon 4",
+    "receipt": "whenmask receipt released.parquet",
+    "ledger": "whenmask ledger released/whenmask.ledger",
 }
 for command, purpose in COMMANDS.items():
-    app.command(f"whenmask.cli.{command}:{command}", name=command, help=purpose)
+    example = f"Example: `{EXAMPLES[command]}`" if command in EXAMPLES else None
+    app.command(f"whenmask.cli.{command}:{command}", name=command, help=purpose, help_epilogue=example)
+app.register_install_completion_command()
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
