@@ -4,6 +4,7 @@ import datetime as dt
 import importlib
 import json
 import re
+import stat
 
 import pyarrow as pa
 import pyarrow.csv
@@ -12,7 +13,7 @@ import pytest
 
 from whenmask import Key
 from whenmask.cli import EXAMPLES, run
-from whenmask.cli.release import progress
+from whenmask.cli.progress import progress
 from whenmask.mechanisms import MECHANISMS
 
 
@@ -114,6 +115,22 @@ def test_a_run_is_repeated_bit_for_bit_and_never_on_other_rows(folder, capsys) -
     assert "other rows were released under the same key and run id" in capsys.readouterr().err
     assert (folder / "out.csv").read_bytes() == first
     assert release("--key-file", "secret.key", "--force") == 0
+
+
+def test_a_key_file_is_made_for_its_owner_only_and_never_overwritten(folder, capsys) -> None:
+    """`whenmask key` makes a key that releases take; its content is not shown."""
+    assert run(["key", "new.key"]) == 0
+    made = (folder / "new.key").read_text().strip()
+    assert stat.S_IMODE((folder / "new.key").stat().st_mode) == 0o600
+    shown = capsys.readouterr().out
+    assert "secret" in shown
+    assert made not in shown
+    assert release("--key-file", "new.key", "--run-id", "x", "--quiet") == 0
+    assert run(["key", "new.key"]) == 2
+    assert "never overwritten" in capsys.readouterr().err
+    assert (folder / "new.key").read_text().strip() == made
+    assert run(["key", "other.key"]) == 0
+    assert (folder / "other.key").read_text().strip() != made
 
 
 @pytest.mark.usefixtures("folder")

@@ -33,8 +33,10 @@ COMMANDS = {
     "release": "Release files: CSV, Parquet and JSON lines, larger than memory.",
     "receipt": "Show and check the receipt of a released file.",
     "ledger": "Show what was released, and what it adds up to.",
+    "key": "Make a key file, for runs that are to be repeated.",
 }
 EXAMPLES = {
+    "check": "whenmask check readings.parquet --by meter --time time --window 48",
     "demo": "whenmask demo",
     "explain": "whenmask explain --mechanism StaSwitch --epsilon 4 --window 10",
     "compare": "whenmask compare --window 10 --epsilon 1 2 4 8",
@@ -43,6 +45,7 @@ EXAMPLES = {
     "release": "whenmask release in.parquet -o out.parquet --by meter --time time --window 24h --epsilon 4",
     "receipt": "whenmask receipt released.parquet",
     "ledger": "whenmask ledger released/whenmask.ledger",
+    "key": "whenmask key secret.key",
 }
 for command, purpose in COMMANDS.items():
     example = f"Example: `{EXAMPLES[command]}`" if command in EXAMPLES else None

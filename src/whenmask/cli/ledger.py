@@ -7,10 +7,9 @@ from typing import Annotated
 from cyclopts import Parameter
 from rich.table import Table
 
+from whenmask.cli.options import Flag
 from whenmask.cli.show import console, number, print_json
 from whenmask.ledger import Ledger
-
-Flag = Parameter(negative=())
 
 
 def ledger(

@@ -4,14 +4,11 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
-from cyclopts import Parameter
 from rich.table import Table
 
+from whenmask.cli.options import Flag, opened_key
 from whenmask.cli.show import console, print_json, promise
-from whenmask.keystream import Key
 from whenmask.receipt import Receipt
-
-Flag = Parameter(negative=())
 
 
 def receipt(
@@ -38,11 +35,7 @@ def receipt(
         quiet: Print nothing; the exit code tells.
     """
     found = Receipt.read(output)
-    key = None
-    if key_file is not None:
-        key = Key.from_file(key_file)
-    elif testing_key is not None:
-        key = Key.for_testing(testing_key)
+    key = opened_key(key_file, testing_key)
     found.check(output, key)
     if not quiet:
         show_receipt(found, json=json)

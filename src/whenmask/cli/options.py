@@ -1,0 +1,84 @@
+"""Options that several commands have, and what they stand for."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from whenmask.columns import Columns
+from whenmask.errors import ParameterError
+from whenmask.keystream import Key, checked_run
+
+# Options that are given or not, and lists that cannot be emptied: there is no --no-force, no --empty-by.
+Flag = Parameter(negative=())
+Listed = Parameter(negative=())
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, kw_only=True)
+class Roles:
+    """The roles of a table's columns."""
+
+    time: str
+    "The column that orders a series: timestamps, dates or numbers."
+    by: Annotated[list[str] | None, Listed] = None
+    "The column that names the series; repeat it for several."
+    values: Annotated[list[str] | None, Listed] = None
+    "A column that moves; repeat it for several. By default all that have no other part."
+    keep: Annotated[list[str] | None, Listed] = None
+    "A further column that stays where it is, in the clear; repeat it for several."
+
+    def columns(self) -> Columns:
+        """Return the roles as the engines know them."""
+        return Columns.named(by=self.by, time=self.time, values=self.values, keep=self.keep)
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, kw_only=True)
+class Secrets:
+    """The key and the run."""
+
+    key_file: Path | None = None
+    "A key to repeat runs with; by default a fresh one that is never kept. `whenmask key` makes one."
+    run_id: str | None = None
+    "Repeats the run of this name, with --key-file, on the very same rows."
+    testing_key: int | None = None
+    "A number instead of a key, for trying things out: anybody can undo such a release."
+
+    def opened(self) -> tuple[Key, str]:
+        """Return the key and the run id.
+
+        Raises:
+            ParameterError: They do not go together.
+        """
+        key = opened_key(self.key_file, self.testing_key)
+        if key is None and self.run_id is not None:
+            hint = "make a key file with `whenmask key`, and keep it as secret as the rows"
+            raise ParameterError("`--run-id` needs `--key-file`: a fresh key never repeats a run", hint=hint)
+        return key or Key.fresh(), checked_run(self.run_id)
+
+
+def opened_key(key_file: Path | None, testing_key: int | None) -> Key | None:
+    """Return the key that is named, if one is.
+
+    Raises:
+        ParameterError: Two are.
+    """
+    if key_file is not None and testing_key is not None:
+        hint = "leave one of them out"
+        raise ParameterError("`--key-file` and `--testing-key` exclude each other", "both", hint)
+    if key_file is not None:
+        return Key.from_file(key_file)
+    return None if testing_key is None else Key.for_testing(testing_key)
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, kw_only=True)
+class Room:
+    """The room that sorting may take."""
+
+    memory: str = "2GB"
+    "How much memory may be used in all."
+    spill: Path | None = None
+    "A folder for what does not fit into memory; by default that of the output."
