@@ -4,19 +4,17 @@
 executors run.
 """
 
-try:
-    import google.protobuf
-    import pandas  # noqa: ICN001
-    import pyspark  # noqa: F401
-except ImportError as error:
-    from whenmask.errors import DependencyError
+from importlib.util import find_spec
 
-    raise DependencyError(
-        "releasing on Spark needs more packages", f"no {error.name}", "pip install 'whenmask[spark]'"
-    ) from None
+from whenmask.errors import DependencyError
+
+for name in ("google", "pandas", "pyspark"):
+    if find_spec(name) is None:
+        raise DependencyError("releasing on Spark needs more packages", f"no {name}", "pip install 'whenmask[spark]'")
 
 from whenmask.spark.batch import release
 from whenmask.spark.faults import plain_errors
 from whenmask.spark.keys import key_from_environment
+from whenmask.spark.streaming import StreamOptions, release_stream
 
-__all__ = ["key_from_environment", "plain_errors", "release"]
+__all__ = ["StreamOptions", "key_from_environment", "plain_errors", "release", "release_stream"]
