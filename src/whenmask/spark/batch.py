@@ -1,4 +1,4 @@
-"""Releasing a table on Spark: repartition by series, sort within partitions, and let the engine for batches do the rest.
+"""Releasing a table on Spark: repartition by series, sort within partitions, hand the rows to the batch engine.
 
 A series lies in one partition and streams through one worker a batch at a time, so that it may be larger than an
 executor's memory. What a worker does is a function of the key, the run id and its rows alone: a retried task, a
@@ -71,9 +71,9 @@ def release(
     """Return a table released: the same, row for row, as anywhere else with the same key and run id.
 
     Nothing runs before an action asks for the rows, which come out with every series in one partition, sorted by
-    time. The key and the run id are fixed now: evaluating the result twice gives the same release twice, as long as
-    its input is the same both times. Where an input differs from one evaluation to the next (it samples, or reads
-    files that change), write it out first: two different inputs must never be released under one run id.
+    time. The key and the run id are fixed now: evaluating the result twice gives the same release twice, as long
+    as its input is the same both times. Where an input differs from one evaluation to the next (it samples, or
+    reads files that change), write it out first: two different inputs must never be released under one run id.
 
     Args:
         frame: The table. All series must have ids and times, and a time must occur once within a series.
@@ -83,7 +83,8 @@ def release(
         drop_invalid: Leave out rows without id or time, and all rows at a repeated time, rather than fail.
         observation: Is told the number of rows that came in (`rows`), of each kind of invalid ones
             (`without_id`, `without_time`, `repeated_time`), and of those `released`.
-        **columns: The roles of the columns: `by`, `time`, `values`, `keep`, as for `mechanism.release`. `time` must
+        **columns: The roles of the columns: `by`, `time`, `values`, `keep`, as for `mechanism.release`. `time`
+        must
             be given, for rows have no order on Spark.
 
     Raises:

@@ -1,12 +1,12 @@
 """Buckets: many series under way in one state, for streams whose state is kept for them between two calls.
 
 A state of its own for every series would cost a round trip each; so a bucket holds the series that hash to it, and
-its rows as two Arrow tables: slots that are not decided, and values that can still be released. The plans are those
-of `Stream`, walked value by value, since a walk has a state that can be kept. At rest a bucket is sealed with
-AES-256-GCM under a key derived from the stream's own: values that wait are never in the clear.
+its rows as two Arrow tables: slots that are not decided, and values that can still be released. The plans are
+those of `Stream`, walked value by value, since a walk has a state that can be kept. At rest a bucket is sealed
+with AES-256-GCM under a key derived from the stream's own: values that wait are never in the clear.
 
-A series that has ended leaves its id and the time of its last row behind. If it comes back, it is a new series with
-words of its own: the same words must never serve two inputs.
+A series that has ended leaves its id and the time of its last row behind. If it comes back, it is a new series
+with words of its own: the same words must never serve two inputs.
 """
 
 import pickle
@@ -46,8 +46,7 @@ class Flow:
         schema: The columns of the rows, the marker aside.
         end: The column that marks the end of a series, if there is one.
         sorts: Whether rows wait until no earlier ones are expected, and are sorted then.
-        idle: After so long without a row a series ends, in units of time where rows wait, in ms of the clock where
-            they do not.
+        idle: After so long without a row a series ends, in units of time.
     """
 
     mechanism: Temporal
@@ -87,7 +86,7 @@ class Flow:
 class Course:
     """One series under way, or what is remembered of one that has ended."""
 
-    __slots__ = ("arrived", "last", "out", "part", "seen", "series", "state", "walk")
+    __slots__ = ("arrived", "last", "out", "part", "series", "state", "walk")
 
     def __init__(self, series: Series) -> None:
         self.series = series
@@ -95,9 +94,8 @@ class Course:
         self.part = 0
         # Values that came, and slots that are out, of the part under way.
         self.arrived = self.out = 0
-        # The time of the last row, and when it came.
+        # The time of the last row.
         self.last: Any = None
-        self.seen = 0
         # How to go on: as a walk, or as the state of one. Neither: it has ended.
         self.walk: Walk | None = None
         self.state: Any = None
@@ -124,13 +122,13 @@ class Course:
     def kept(self) -> tuple[Any, ...]:
         """Return what `taken_up` needs."""
         state = self.state if self.walk is None else self.walk.state()
-        return self.series, self.part, self.arrived, self.out, self.last, self.seen, state
+        return self.series, self.part, self.arrived, self.out, self.last, state
 
     @classmethod
     def taken_up(cls, kept: tuple[Any, ...]) -> "Course":
         """Go on with what was kept."""
         course = cls(kept[0])
-        _, course.part, course.arrived, course.out, course.last, course.seen, course.state = kept
+        _, course.part, course.arrived, course.out, course.last, course.state = kept
         return course
 
 
@@ -271,31 +269,24 @@ class Bucket:
 
     @property
     def due(self) -> int | None:
-        """The time from which on something is to be done without a further row; None if there is none.
-
-        In units of time where rows wait, in ms of the clock where they do not.
-        """
+        """The horizon from which on something is to be done without a further row; None if there is none."""
         idle, times = self._flow.idle, []
         if self._waiting.num_rows:
             times.append(int(time_numbers(self._waiting.column(self._flow.columns.time)).min()))
         if idle is not None:
-            times += [self._since(course) + idle + 1 for course in self._courses if course.open]
+            times += [course.last + idle + 1 for course in self._courses if course.open]
         return min(times, default=None)
 
-    def _since(self, course: Course) -> int:
-        return course.last if self._flow.sorts else course.seen
-
     def push(
-        self, batches: Iterable[pa.RecordBatch], *, horizon: int | None = None, now: int = 0
+        self, batches: Iterable[pa.RecordBatch], *, horizon: int | None = None
     ) -> tuple[pa.RecordBatch, Counts]:
         """Take further rows; return the slots that are decided now.
 
         Args:
             batches: Rows with ids and times, in the order in which they came.
-            horizon: Where rows wait for earlier ones: the time up to which none are expected any more.
-            now: The time of the clock, in ms.
+            horizon: The time up to which no rows are expected any more, once that is known.
         """
-        counts, turn = Counts(), Turn(self._flow, self._courses, now)
+        counts, turn = Counts(), Turn(self._flow, self._courses)
         rows = pa.concat_batches([self._waiting, *batches])
         if rows.num_rows:
             lot = self._sorted(rows)
@@ -414,10 +405,9 @@ class Turn:
     A series that ends and comes back within one call has two tracks, so that their rows are told apart.
     """
 
-    def __init__(self, flow: Flow, courses: list[Course], now: int) -> None:
+    def __init__(self, flow: Flow, courses: list[Course]) -> None:
         self._flow = flow
         self._courses = courses
-        self._now = now
         # The track that each series is on, where that is not its own number, and whose the further ones are.
         self._tracks: dict[int, int] = {}
         self._further: list[int] = []
@@ -435,7 +425,7 @@ class Turn:
             return
         cut = lot.owners[1:] != lot.owners[:-1]
         cut |= lot.marks[:-1]
-        idle = self._flow.idle if self._flow.sorts else None
+        idle = self._flow.idle
         if idle is not None:
             cut |= lot.times[1:] - lot.times[:-1] > idle
         starts = np.append(0, np.flatnonzero(cut) + 1)
@@ -450,20 +440,18 @@ class Turn:
                 self._end(owner, course)
             if count:
                 self._go(owner, course, count)
-            course.last, course.seen = last, self._now
+            course.last = last
             if ends:
                 self._end(owner, course)
 
     def expire(self, horizon: int | None) -> None:
         """End the series that have been without a row for too long."""
         idle = self._flow.idle
-        if idle is None or (self._flow.sorts and horizon is None):
+        if idle is None or horizon is None:
             return
         for owner, course in enumerate(self._courses):
-            if course.open:
-                idles = (horizon or 0) - course.last if self._flow.sorts else self._now - course.seen
-                if idles > idle:
-                    self._end(owner, course)
+            if course.open and horizon - course.last > idle:
+                self._end(owner, course)
 
     def _go(self, owner: int, course: Course, count: int) -> None:
         """Take so many values of a series."""

@@ -1,8 +1,8 @@
 """What must stay the same for the life of a checkpoint, in a small file inside it.
 
-The run id belongs to the checkpoint: whoever restarts from it goes on with the same plans, and a fresh checkpoint gets
-a fresh run id, since plans must never be drawn again for other rows. The file holds no key, only a name for it that
-says nothing to those who do not have it.
+The run id belongs to the checkpoint: whoever restarts from it goes on with the same plans, and a fresh checkpoint
+gets a fresh run id, since plans must never be drawn again for other rows. The file holds no key, only a name for
+it that says nothing to those who do not have it.
 """
 
 import json
@@ -53,9 +53,9 @@ class Checkpoint:
     """A folder on any file system that Spark knows."""
 
     def __init__(self, session: SparkSession, path: str) -> None:
-        self._jvm: Any = session._jvm  # noqa: SLF001 - the one door to Spark's file systems
+        self._jvm: Any = session._jvm
         self._path = path
-        java: Any = session._jsparkSession  # noqa: SLF001
+        java: Any = session._jsparkSession
         self._configuration = java.sessionState().newHadoopConf()
 
     def run(self, terms: Terms, key: Key, asked: str | None) -> str:
@@ -70,7 +70,9 @@ class Checkpoint:
             found = self._read()
             if found is None:
                 run = checked_run(asked)
-                self._write(json.dumps({"form": FORM, "run": run, "key": _name(key, run), **terms.told()}, indent=2))
+                self._write(
+                    json.dumps({"form": FORM, "run": run, "key": _name(key, run), **terms.told()}, indent=2)
+                )
                 return run
         except Py4JJavaError as error:
             got = error.java_exception.getClass().getSimpleName()

@@ -23,8 +23,8 @@ ROW = "(counted from 0)"
 def plain_errors() -> Iterator[None]:
     """Raise what went wrong in the workers as the error that it was, without Spark's traces.
 
-    Around whatever starts a job that uses released rows: `write`, `count`, `collect`, `awaitTermination`. Errors of
-    Spark itself come through as they are.
+    Around whatever starts a job that uses released rows: `write`, `count`, `collect`, `awaitTermination`. Errors
+    of Spark itself come through as they are.
 
     Raises:
         WhenmaskError: The rows cannot be released.

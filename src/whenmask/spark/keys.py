@@ -1,7 +1,8 @@
 """Keys on their way from the driver to the executors: in the tasks themselves, and nowhere else.
 
-A task is sent as bytes that Spark keeps in memory. Plans, event logs, the UI, metrics and checkpoints hold the names
-of functions, never what these close over; and what carries the key here shows nothing of it if it is printed.
+A task is sent as bytes that Spark keeps in memory. Plans, event logs, the UI, metrics and checkpoints hold the
+names of functions, never what these close over; and what carries the key here shows nothing of it if it is
+printed.
 """
 
 import os

@@ -1,8 +1,8 @@
 """Rows on their way to their bucket and back: as bytes, so that nothing on the way can change a type.
 
-Spark hands state to Python through pandas, which has no nulls in whole numbers, no nested types and no microseconds
-of its own. A packet holds the rows of one bucket from one stretch of a partition, as Arrow writes them; it is also
-why a stream makes few round trips.
+Spark hands state to Python through pandas, which has no nulls in whole numbers, no nested types and no
+microseconds of its own. A packet holds the rows of one bucket from one stretch of a partition, as Arrow writes
+them; it is also why a stream makes few round trips.
 """
 
 import zlib

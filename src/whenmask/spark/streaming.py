@@ -1,8 +1,8 @@
 """Releasing a stream on Spark: Structured Streaming with `transformWithState`, over buckets of series.
 
-Every micro-batch is packed by bucket, each bucket takes up its state, takes its rows, and leaves what it decides and
-its new state, sealed. Spark commits offsets, state and output together: after a crash it hands the same rows to the
-same state again, and since plans are addressed by key, run and series, the same release comes out.
+Every micro-batch is packed by bucket, each bucket takes up its state, takes its rows, and leaves what it decides
+and its new state, sealed. Spark commits offsets, state and output together: after a crash it hands the same rows
+to the same state again, and since plans are addressed by key, run and series, the same release comes out.
 """
 
 from collections.abc import Iterable, Iterator
@@ -14,7 +14,7 @@ import pandas as pd
 import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - as Spark's own documentation writes it
-from pyspark.sql.streaming import StatefulProcessor, StatefulProcessorHandle
+from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 from pyspark.sql.types import BinaryType, LongType, StructField, StructType
 
 from whenmask.columns import ColumnNames, Columns
@@ -30,7 +30,7 @@ from whenmask.spark.packets import PACKETS, Packing, Unpacking
 from whenmask.spark.tables import Table, named
 
 if TYPE_CHECKING:
-    from pyspark.sql.streaming import DataStreamWriter
+    from pyspark.sql.streaming.readwriter import DataStreamWriter
     from pyspark.sql.streaming.stateful_processor import ExpiredTimerInfo, TimerValues
 
 PROVIDER = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
@@ -52,8 +52,9 @@ class StreamOptions:
             the life of a checkpoint.
         delay: How late a row may come, as "10m": rows wait so long behind the latest time seen, and are sorted.
             Without it rows go on as they come, sorted within a micro-batch only.
-        idle: A series ends after so long without a row, as "24h": between the times of its rows if there is a
-            `delay`, else by the clock.
+        idle: A series ends after so long without a row, as "24h": where the time of its next row, or the latest of
+            the whole stream (less the `delay`), is later by more. Longer than any series may lag behind the
+            others.
         end: A column of booleans. Where it is true, the row is no reading: it ends its series.
         drop_invalid: Drop and count rows without id or time, rather than fail.
     """
@@ -72,9 +73,7 @@ class StreamOptions:
     @property
     def mode(self) -> str:
         """What Spark calls the clock that state is kept by."""
-        if self.sorts:
-            return "EventTime"
-        return "None" if self.idle is None else "ProcessingTime"
+        return "None" if self.delay is None and self.idle is None else "EventTime"
 
 
 @dataclass(frozen=True)
@@ -89,7 +88,8 @@ class Course:
         schema: The columns, the marker aside.
         end: The column that marks the end of a series.
         idle: After how many microseconds without a row a series ends.
-        ticks: Microseconds per unit of time where rows wait for earlier ones, None where they do not.
+        sorts: Whether rows wait for earlier ones.
+        ticks: Microseconds per unit of time, None where nothing depends on how far the stream is.
     """
 
     mechanism: Temporal
@@ -99,23 +99,22 @@ class Course:
     schema: pa.Schema
     end: str | None
     idle: int | None
+    sorts: bool
     ticks: int | None
 
     def flow(self) -> Flow:
         """Return the same for buckets."""
-        idle = None if self.idle is None else self.idle // (self.ticks or 1000)
-        sorts = self.ticks is not None
-        return Flow(
-            self.mechanism, self.carried.key, self.run, self.columns, self.schema, self.end, sorts=sorts, idle=idle
-        )
+        idle = None if self.idle is None or self.ticks is None else self.idle // self.ticks
+        key, sorts = self.carried.key, self.sorts
+        return Flow(self.mechanism, key, self.run, self.columns, self.schema, self.end, sorts=sorts, idle=idle)
 
     def horizon(self, watermark: int) -> int | None:
         """Return a watermark in ms as a time; None before there is one."""
         return None if self.ticks is None or watermark <= 0 else watermark * 1000 // self.ticks
 
     def timer(self, due: int) -> int:
-        """Return a time, or where rows do not wait a moment of the clock, in ms."""
-        return due if self.ticks is None else -(-due * self.ticks // 1000)
+        """Return the watermark in ms at which a time has come."""
+        return -(-due * (self.ticks or 1) // 1000)
 
 
 class Releasing(StatefulProcessor):
@@ -134,19 +133,27 @@ class Releasing(StatefulProcessor):
         self._state = handle.getValueState("bucket", "sealed BINARY, due LONG")
 
     def handleInputRows(  # noqa: N802 - Spark's name
-        self, key: Any, rows: Iterator[Any], timerValues: "TimerValues"  # noqa: N803
+        self,
+        key: Any,
+        rows: Iterator[Any],
+        timerValues: "TimerValues",  # noqa: N803
     ) -> Iterator[pd.DataFrame]:
         """Release what the rows of a bucket decide."""
         with fit_to_show():
             packets = pd.concat(rows).sort_values(["part", "number"], kind="stable")
-            arrived = {name: int(packets[name].fillna(0).sum()) for name in ("count", "without_id", "without_time")}
+            arrived = {
+                name: int(packets[name].fillna(0).sum()) for name in ("count", "without_id", "without_time")
+            }
             arrived["rows"] = sum(arrived.values())
             del arrived["count"]
-            contents = [rows for rows in packets["rows"] if isinstance(rows, bytes | bytearray)]
+            contents = [bytes(rows) for rows in packets["rows"] if rows is not None]
             yield self._released(int(key[0]), contents, timerValues, arrived)
 
     def handleExpiredTimer(  # noqa: N802 - Spark's name
-        self, key: Any, timerValues: "TimerValues", expiredTimerInfo: "ExpiredTimerInfo"  # noqa: N803
+        self,
+        key: Any,
+        timerValues: "TimerValues",  # noqa: N803
+        expiredTimerInfo: "ExpiredTimerInfo",  # noqa: N803
     ) -> Iterator[pd.DataFrame]:
         """Release what time has decided."""
         with fit_to_show():
@@ -164,9 +171,9 @@ class Releasing(StatefulProcessor):
         flow = self._flow
         sealed, due = self._state.get() or (None, None)
         bucket = Bucket(flow, number, None if sealed is None else bytes(sealed))
-        batches = [unpacked(pa.py_buffer(bytes(rows)), flow.rows) for rows in contents]
+        batches = [unpacked(rows, flow.rows) for rows in contents]
         horizon = self._course.horizon(clock.getCurrentWatermarkInMs())
-        released, counts = bucket.push(batches, horizon=horizon, now=clock.getCurrentProcessingTimeInMs())
+        released, counts = bucket.push(batches, horizon=horizon)
         wanted = None if bucket.due is None else self._course.timer(bucket.due)
         self._state.update((bucket.sealed(), wanted))
         if wanted != due:
@@ -193,12 +200,12 @@ def release_stream(
     options: StreamOptions = StreamOptions(),
     **columns: Unpack[ColumnNames],
 ) -> "DataStreamWriter":
-    """Return a stream released, ready to be written: `release_stream(…).format("parquet").option("path", …).start()`.
+    """Release a stream, ready to be written: `release_stream(…).format("parquet").option("path", …).start()`.
 
     Rows leave when their slot is decided, in the order of their series. Values that wait are kept, sealed, in the
-    checkpoint, to which the run id belongs: a restart goes on with the same release, exactly once where the sink can
-    (files, tables). Rows whose series has taken a later one are dropped and counted, as are rows at a time at which
-    there was one. All counts are in the metric `whenmask` of the progress of the query.
+    checkpoint, to which the run id belongs: a restart goes on with the same release, exactly once where the sink
+    can (files, tables). Rows whose series has taken a later one are dropped and counted, as are rows at a time at
+    which there was one. All counts are in the metric `whenmask` of the progress of the query.
 
     Args:
         frame: A streaming data frame.
@@ -221,7 +228,7 @@ def release_stream(
         raise ParameterError("the data frame must be a stream", "a table", hint)
     if not table.columns.by:
         raise ParameterError("`by` must be given for a stream", "none", "name the columns that name the series")
-    ticks = _ticks(table) if options.sorts else None
+    ticks = None if options.mode == "None" else _ticks(table)
     terms = Terms(
         mechanism.identity,
         table.columns,
@@ -233,7 +240,7 @@ def release_stream(
     )
     schema = pa.schema([field.with_nullable(True) for field in table.arrow()])
     idle = None if options.idle is None else _nanoseconds("idle", options.idle) // 1000
-    delay = None if options.delay is None else _nanoseconds("delay", options.delay) // 10**6
+    delay = 0 if options.delay is None else _nanoseconds("delay", options.delay) // 10**6
     session = frame.sparkSession
     course = Course(
         mechanism,
@@ -243,6 +250,7 @@ def release_stream(
         schema,
         options.end,
         idle,
+        options.sorts,
         ticks,
     )
     flow = course.flow()
@@ -254,9 +262,9 @@ def release_stream(
     return released.writeStream.outputMode("append").option("checkpointLocation", checkpoint)
 
 
-def _decided(packets: DataFrame, course: Course, options: StreamOptions, delay: int | None) -> DataFrame:
+def _decided(packets: DataFrame, course: Course, options: StreamOptions, delay: int) -> DataFrame:
     """Return what buckets release, with all that is counted observed."""
-    if delay is not None:
+    if course.ticks is not None:
         # The clock tells Spark how far the stream is; without it in sight, Spark drops no packet as late.
         moments = packets.withColumn("clock", F.timestamp_micros("clock"))
         packets = moments.withWatermark("clock", f"{delay} milliseconds").drop("clock")
@@ -264,8 +272,9 @@ def _decided(packets: DataFrame, course: Course, options: StreamOptions, delay: 
         decided = packets.groupBy("bucket").transformWithStateInPandas(
             Releasing(course), DECIDED, "Append", options.mode
         )
-    sums = [F.sum(name).alias(name) for name in DECIDED.names[1:] if name != "longest"]
-    return decided.observe(METRICS, *sums, F.max("longest").alias("longest")).select("packet")
+    found = [(F.max if name == "longest" else F.sum, name) for name in DECIDED.names[1:]]
+    counts = [F.coalesce(total(name), F.lit(0)).alias(name) for total, name in found]
+    return decided.observe(METRICS, *counts).select("packet")
 
 
 def _without_marker(frame: DataFrame, options: StreamOptions) -> DataFrame:
@@ -275,7 +284,9 @@ def _without_marker(frame: DataFrame, options: StreamOptions) -> DataFrame:
     kind = dict(frame.dtypes).get(options.end)
     if kind != "boolean":
         hint = "it is true where a series ends"
-        raise ParameterError("`end` must name a column of booleans", f"end={options.end!r}, {kind or 'missing'}", hint)
+        raise ParameterError(
+            "`end` must name a column of booleans", f"end={options.end!r}, {kind or 'missing'}", hint
+        )
     return frame.drop(named(options.end))
 
 
@@ -286,8 +297,8 @@ def _ticks(table: Table) -> int:
         return 1
     if pa.types.is_date(kind):
         return 86_400 * 10**6
-    hint = "leave `delay` out, or make the time a timestamp"
-    raise ParameterError("`delay` needs times that are dates or timestamps", f"type {kind}", hint)
+    hint = "leave them out, or make the time a timestamp"
+    raise ParameterError("`delay` and `idle` need times that are dates or timestamps", f"type {kind}", hint)
 
 
 def _nanoseconds(name: str, asked: str) -> int:

@@ -98,7 +98,7 @@ class Table:
         return StructField(field.name, field.dataType, nullable, field.metadata)
 
     def key_of(self, name: str) -> Column:
-        """Return a column so that what names one series is one value: 0.0 and −0.0, and texts that only sort alike."""
+        """Return an id so that one series is one value, as 0.0 and −0.0, and two are two in any collation."""
         kind, column = self.frame.schema[name].dataType, named(name)
         if isinstance(kind, FloatType | DoubleType):
             return column + F.lit(0.0).cast(kind)
