@@ -53,7 +53,7 @@ def bucket_of(series: Series, buckets: int) -> int:
 
     Example:
         >>> bucket_of("meter 7", 64), bucket_of(7, 64)
-        (7, 8)
+        (17, 23)
     """
     return zlib.crc32(Context("", series, "").encode()) % buckets
 
