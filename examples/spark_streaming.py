@@ -3,9 +3,9 @@
     export WHENMASK_KEY=$(cat secret.key)          # made by `whenmask key secret.key`
     python examples/spark_streaming.py readings released checkpoint
 
-The readings are Parquet files with the columns meter, time and kwh; `ended` is true in a row that only says that its
-meter has been taken down. Stop the program as you like, even with `kill -9`: it goes on where it was, and the files
-in `released` are the same as if it had never stopped.
+The readings are Parquet files with the columns meter, time and kwh; `ended` is true in a row that only says that
+its meter has been taken down. Stop the program as you like, even with `kill -9`: started again, it goes on where
+it was, and the files in `released` are the same as if it had never stopped.
 """
 
 import argparse

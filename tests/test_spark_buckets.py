@@ -1,4 +1,4 @@
-"""Buckets: however the rows of many series come, each is released by its own plan, and nothing lies in the clear."""
+"""Buckets: however the rows of many series come, each is released by its own plan, and sealed at rest."""
 
 from collections.abc import Iterator
 from dataclasses import replace
