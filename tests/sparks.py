@@ -17,6 +17,8 @@ from whenmask import Key
 
 ROOT = Path(__file__).parent.parent
 # pyspark leaves sockets to the garbage collector, and says what it thinks of the tested pandas.
+# A Java that does not live long enough to be worth compiling well.
+SHORT = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 FILTERS = [
     pytest.mark.filterwarnings("ignore::ResourceWarning"),
     pytest.mark.filterwarnings("ignore:PySpark does not yet fully support pandas:FutureWarning"),
@@ -70,6 +72,7 @@ def session() -> Any:
         "spark.eventLog.compress": "false",
         "spark.sql.maxPlanStringLength": str(1 << 24),
         "spark.driver.memory": "1g",
+        "spark.driver.extraJavaOptions": SHORT,
     }
     builder = SparkSession.builder.master("local[2, 3]").appName("whenmask tests")
     for name, value in settings.items():

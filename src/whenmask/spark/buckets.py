@@ -252,8 +252,11 @@ class Bucket:
         self._known = {course.series: number for number, course in enumerate(self._courses)}
 
     def _opened(self, sealed: bytes) -> tuple[Any, ...]:
+        header = self._flow.header(self._number)
         try:
-            clear = self._flow.key.unseal(PURPOSE, sealed, self._flow.header(self._number))
+            if not sealed.startswith(header):
+                raise SecretError("another header")
+            clear = self._flow.key.unseal(PURPOSE, sealed[len(header) :], header)
         except SecretError:
             hint = "restart with the key, mechanism and checkpoint that the stream was started with"
             raise SnapshotError("the state of a bucket is of another stream, or damaged", hint=hint) from None
@@ -265,7 +268,8 @@ class Bucket:
         courses = [course.kept() for course in self._courses]
         content = (courses, self._slots.content(), self._values.content(), packed(self._waiting))
         clear = pickle.dumps(content, protocol=5)
-        return self._flow.key.seal(PURPOSE, clear, self._flow.header(self._number))
+        header = self._flow.header(self._number)
+        return header + self._flow.key.seal(PURPOSE, clear, header)
 
     @property
     def due(self) -> int | None:

@@ -77,7 +77,7 @@ class Checkpoint:
         except Py4JJavaError as error:
             got = error.java_exception.getClass().getSimpleName()
             raise FileError("the checkpoint cannot be used", got, "check that it may be written to") from None
-        except ValueError:
+        except (json.JSONDecodeError, UnicodeDecodeError):
             raise FileError("the checkpoint is damaged", PLACE, HINT) from None
         return _checked(found, terms, key, asked)
 
@@ -117,8 +117,8 @@ def _checked(found: dict[str, Any], terms: Terms, key: Key, asked: str | None) -
     """Return the run id if all else is as it was."""
     if found.get("form") != FORM:
         raise FileError("the checkpoint is of another version", repr(found.get("form"))[:40], HINT)
-    run = str(found["run"])
-    if found["key"] != _name(key, run):
+    run = str(found.get("run"))
+    if found.get("key") != _name(key, run):
         raise ParameterError("a stream must be restarted with its own key", "another key", HINT)
     changed = [name for name, value in terms.told().items() if found.get(name) != value]
     if asked is not None and asked != run:

@@ -9,6 +9,7 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from py4j.protocol import Py4JJavaError
 from pyspark import TaskContext
 from pyspark.errors import PySparkException
 
@@ -35,7 +36,7 @@ def plain_errors() -> Iterator[None]:
     """
     try:
         yield
-    except PySparkException as error:
+    except (PySparkException, Py4JJavaError) as error:
         found = SENT.search(str(error))
         if found is None:
             raise
@@ -67,6 +68,8 @@ def fit_to_show() -> Iterator[None]:
         yield
     except WhenmaskError as error:
         raise type(error)(error.problem, _placed(error.got), error.hint) from None
+    except (PySparkException, OSError, MemoryError):
+        raise  # of Spark, or of the machine
     except Exception as error:  # noqa: BLE001 - its text may show data
         hint = "this is a fault of whenmask or of a column's type: please report it with the types of the columns"
         raise DataError("the rows could not be released", type(error).__name__, hint) from None

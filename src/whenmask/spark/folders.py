@@ -6,6 +6,7 @@ from typing import Any
 
 import pyarrow as pa
 import pyspark
+from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, Observation, SparkSession, Window
 from pyspark.sql import functions as F  # noqa: N812 - as Spark's own documentation writes it
@@ -54,7 +55,7 @@ class Inputs:
         try:
             frame = session.read.parquet(*(file.as_uri() for file in self.files))
             self.table = Table(frame, columns)
-        except PySparkException as error:
+        except (PySparkException, Py4JJavaError) as error:
             hint = "the files may be damaged, or their types may not go together"
             raise DataError("the input cannot be read", type(error).__name__, hint) from None
 
