@@ -1,7 +1,7 @@
 """Releasing on Spark, beside the same jobs with an identity in place of the mechanism, on two cores, in one run.
 
-Targets: a table of 10^7 rows in 10^4 series in at most 1.5 times the time of its job with an identity function, and
-a stream in at most twice the time of a stateful job that keeps a count and lets rows through: once as one writes it
+Targets: a table of 10^7 rows in 10^4 series in at most 1.5 times the time of its job with an identity function; a
+stream in at most twice the time of a stateful job that keeps a count and lets rows through: once as one writes it
 with Spark alone, through pandas, and once with the packets of whenmask.
 """
 
@@ -118,12 +118,12 @@ class Counting(Releasing):
         """Ask for the state."""
         self._state = handle.getValueState("bucket", "sealed BINARY, due LONG")
 
-    def _released(self, number: int, contents: Any, clock: Any, arrived: Any, expired: Any = None) -> pd.DataFrame:
+    def _released(self, _number: int, contents: Any, *_: Any) -> pd.DataFrame:
         """Let rows through."""
         _, count = self._state.get() or (None, 0)
         rows = pa.concat_batches([unpacked(content, self._course.schema) for content in contents])
         self._state.update((b"", count + rows.num_rows))
-        counts = dict.fromkeys(DECIDED.names[1:], [0])
+        counts = {name: [0] for name in DECIDED.names[1:]}
         return pd.DataFrame({"packet": pd.Series([packed(rows)], dtype=object), **counts})
 
 

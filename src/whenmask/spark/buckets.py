@@ -254,9 +254,7 @@ class Bucket:
     def _opened(self, sealed: bytes) -> tuple[Any, ...]:
         header = self._flow.header(self._number)
         try:
-            if not sealed.startswith(header):
-                raise SecretError("another header")
-            clear = self._flow.key.unseal(PURPOSE, sealed[len(header) :], header)
+            clear = self._flow.key.unseal(PURPOSE, sealed.removeprefix(header), header)
         except SecretError:
             hint = "restart with the key, mechanism and checkpoint that the stream was started with"
             raise SnapshotError("the state of a bucket is of another stream, or damaged", hint=hint) from None
