@@ -24,7 +24,7 @@ from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 from benchmarks.timing import Row, interleaved
 from whenmask import Key, PureSwitch, RanSwitch
 from whenmask.spark import release, release_stream, streaming
-from whenmask.spark.buckets import packed, unpacked
+from whenmask.spark.pools import packed, unpacked
 from whenmask.spark.streaming import DECIDED, Releasing
 
 KEY = Key.for_testing(1)
@@ -121,7 +121,7 @@ class Counting(Releasing):
     def _released(self, _number: int, contents: Any, *_: Any) -> pd.DataFrame:
         """Let rows through."""
         _, count = self._state.get() or (None, 0)
-        rows = pa.concat_batches([unpacked(content, self._course.schema) for content in contents])
+        rows = pa.concat_batches([unpacked(content, self._work.schema) for content in contents])
         self._state.update((b"", count + rows.num_rows))
         counts = {name: [0] for name in DECIDED.names[1:]}
         return pd.DataFrame({"packet": pd.Series([packed(rows)], dtype=object), **counts})

@@ -205,13 +205,13 @@ def test_a_task_that_is_tried_again_releases_the_same(how: str, tmp_path: Path) 
 
 def bad(**columns: list[Any]) -> Any:
     """Return a table of one good series and the rows given."""
-    good = {"meter": [9] * 30, "time": list(range(30)), "kwh": [0.5] * 30}
+    good: dict[str, list[Any]] = {"meter": [9] * 30, "time": list(range(30)), "kwh": [0.5] * 30}
     return framed(pa.table({name: good[name] + columns[name] for name in good}))
 
 
-BAD = {
-    "id": (bad, {"meter": [None, 1], "time": [1, 1], "kwh": [777.25, 1.0]}, "every row must have a series id"),
-    "time": (bad, {"meter": [1, 1], "time": [None, 1], "kwh": [777.25, 1.0]}, "every row must have a time"),
+BAD: dict[str, tuple[dict[str, list[Any]], str]] = {
+    "id": ({"meter": [None, 1], "time": [1, 1], "kwh": [777.25, 1.0]}, "every row must have a series id"),
+    "time": ({"meter": [1, 1], "time": [None, 1], "kwh": [777.25, 1.0]}, "every row must have a time"),
     "repeat": (
         bad,
         {"meter": [1, 1, 1], "time": [1, 1, 2], "kwh": [777.25, 1.0, 3.0]},
@@ -223,9 +223,9 @@ BAD = {
 @pytest.mark.parametrize("kind", BAD)
 def test_bad_rows_are_refused_in_a_few_words(kind: str) -> None:
     """Our own error, with a hint, without traces and without data."""
-    make, columns, problem = BAD[kind]
+    columns, problem = BAD[kind]
     with pytest.raises(DataError) as caught, plain_errors():
-        release(make(**columns), MECHANISM, by="meter", time="time").toArrow()
+        release(bad(**columns), MECHANISM, by="meter", time="time").toArrow()
     message = str(caught.value)
     assert problem in message
     assert "Hint: " in message
@@ -237,7 +237,11 @@ def test_bad_rows_are_refused_in_a_few_words(kind: str) -> None:
 
 def test_bad_rows_are_dropped_and_counted_if_asked() -> None:
     """Rows without id or time, and all at a repeated time; the others as if those had never been."""
-    columns = {"meter": [None, 1, 1, 1, 1], "time": [1, None, 5, 5, 6], "kwh": [1.0, 2.0, 3.0, 4.0, 5.0]}
+    columns: dict[str, list[Any]] = {
+        "meter": [None, 1, 1, 1, 1],
+        "time": [1, None, 5, 5, 6],
+        "kwh": [1.0, 2.0, 3.0, 4.0, 5.0],
+    }
     seen = Observation("rows")
     frame = release(
         bad(**columns), MECHANISM, by="meter", time="time", key=KEY, run=RUN, drop_invalid=True, observation=seen
@@ -278,7 +282,7 @@ def test_faults_of_workers_show_no_data(tmp_path: Path) -> None:
         1 / 0  # noqa: B018
 
 
-REFUSED = {
+REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "no time": ({"by": "meter"}, "`time` must be given"),
     "no column": ({"by": "house", "time": "time"}, "`by` must name columns of the table"),
     "no id": ({"by": "track", "time": "time", "values": "kwh", "keep": ["meter", "text"]}, "cannot name series"),

@@ -14,13 +14,16 @@ from tests.tables import KEY, RUN, Example, examples, moved, readings
 from whenmask import Key, PureSwitch, RanSwitch, StaSwitch
 from whenmask.columns import Columns
 from whenmask.errors import DataError, SnapshotError
+from whenmask.keystream import Series
 from whenmask.mechanisms import Backward, Forward, Temporal, Threshold
 from whenmask.stream import Stream
 
 pytest.importorskip("pyspark", reason="Spark is not installed")
 
-from whenmask.spark.buckets import Bucket, Counts, Flow, packed, unpacked
+from whenmask.spark.buckets import Bucket, Counts
+from whenmask.spark.courses import Flow
 from whenmask.spark.packets import Packing, Unpacking, bucket_of
+from whenmask.spark.pools import packed, unpacked
 
 MECHANISM = RanSwitch.from_probabilities(q=0.15, window=4)
 MECHANISMS = [
@@ -282,7 +285,7 @@ def test_invalid_rows_are_refused_or_dropped_and_counted() -> None:
 
 def test_buckets_of_series_never_change() -> None:
     """A checkpoint outlives versions: these numbers must stay."""
-    series = ["meter 7", 7, b"7", True, ("date:2024-02-29",), ("a", 7), "", "Zürich"]
+    series: list[Series] = ["meter 7", 7, b"7", True, ("date:2024-02-29",), ("a", 7), "", "Zürich"]
     assert [bucket_of(one, 1 << 32) for one in series] == [
         387797137,
         2610822295,

@@ -17,8 +17,8 @@ from pyspark.sql.types import BinaryType, IntegerType, LongType, StructField, St
 
 from whenmask.columns import Columns, number_series, time_numbers
 from whenmask.keystream import Context, Series
-from whenmask.spark.buckets import packed, unpacked
 from whenmask.spark.faults import fit_to_show
+from whenmask.spark.pools import packed, unpacked
 
 # Rows that are packed together, and a packet's columns.
 STRETCH = 1 << 17

@@ -22,11 +22,13 @@ from whenmask.errors import ParameterError, WhenmaskError, whole_number
 from whenmask.files.duration import parsed_window
 from whenmask.keystream import Key
 from whenmask.mechanisms import Temporal
-from whenmask.spark.buckets import Bucket, Counts, Flow, packed, unpacked
+from whenmask.spark.buckets import Bucket, Counts
 from whenmask.spark.checkpoint import Checkpoint, Terms
+from whenmask.spark.courses import Flow
 from whenmask.spark.faults import fit_to_show, unwarned
 from whenmask.spark.keys import Carried
 from whenmask.spark.packets import PACKETS, Packing, Unpacking
+from whenmask.spark.pools import packed, unpacked
 from whenmask.spark.tables import Table, named
 
 if TYPE_CHECKING:
@@ -77,7 +79,7 @@ class StreamOptions:
 
 
 @dataclass(frozen=True)
-class Course:
+class Work:
     """What a worker must know of a stream; it can be sent, and shows no key.
 
     Attributes:
@@ -120,12 +122,12 @@ class Course:
 class Releasing(StatefulProcessor):
     """Releases the rows of buckets; Spark keeps a bucket's sealed state, and when it wants to be called again."""
 
-    def __init__(self, course: Course) -> None:
-        self._course = course
+    def __init__(self, work: Work) -> None:
+        self._work = work
 
     @cached_property
     def _flow(self) -> Flow:
-        return self._course.flow()
+        return self._work.flow()
 
     def init(self, handle: StatefulProcessorHandle) -> None:
         """Ask for the state."""
@@ -172,9 +174,9 @@ class Releasing(StatefulProcessor):
         sealed, due = self._state.get() or (None, None)
         bucket = Bucket(flow, number, None if sealed is None else bytes(sealed))
         batches = [unpacked(rows, flow.rows) for rows in contents]
-        horizon = self._course.horizon(clock.getCurrentWatermarkInMs())
+        horizon = self._work.horizon(clock.getCurrentWatermarkInMs())
         released, counts = bucket.push(batches, horizon=horizon)
-        wanted = None if bucket.due is None else self._course.timer(bucket.due)
+        wanted = None if bucket.due is None else self._work.timer(bucket.due)
         self._state.update((bucket.sealed(), wanted))
         if wanted != due:
             if due is not None and due != expired:
@@ -242,7 +244,7 @@ def release_stream(
     idle = None if options.idle is None else _nanoseconds("idle", options.idle) // 1000
     delay = 0 if options.delay is None else _nanoseconds("delay", options.delay) // 10**6
     session = frame.sparkSession
-    course = Course(
+    work = Work(
         mechanism,
         Carried(key),
         Checkpoint(session, checkpoint).run(terms, key, run),
@@ -253,24 +255,24 @@ def release_stream(
         options.sorts,
         ticks,
     )
-    flow = course.flow()
+    flow = work.flow()
     packing = Packing(table.columns, flow.rows, buckets, ticks, options.drop_invalid)
     packets = table.mapped(frame, packing, PACKETS)
     session.conf.set("spark.sql.streaming.stateStore.providerClass", PROVIDER)
-    decided = _decided(packets, course, options, delay)
+    decided = _decided(packets, work, options, delay)
     released = table.mapped(decided, Unpacking(schema), table.schema(once=flow.memory is None))
     return released.writeStream.outputMode("append").option("checkpointLocation", checkpoint)
 
 
-def _decided(packets: DataFrame, course: Course, options: StreamOptions, delay: int) -> DataFrame:
+def _decided(packets: DataFrame, work: Work, options: StreamOptions, delay: int) -> DataFrame:
     """Return what buckets release, with all that is counted observed."""
-    if course.ticks is not None:
+    if work.ticks is not None:
         # The clock tells Spark how far the stream is; without it in sight, Spark drops no packet as late.
         moments = packets.withColumn("clock", F.timestamp_micros("clock"))
         packets = moments.withWatermark("clock", f"{delay} milliseconds").drop("clock")
     with unwarned():
         decided = packets.groupBy("bucket").transformWithStateInPandas(
-            Releasing(course), DECIDED, "Append", options.mode
+            Releasing(work), DECIDED, "Append", options.mode
         )
     found = [(F.max if name == "longest" else F.sum, name) for name in DECIDED.names[1:]]
     counts = [F.coalesce(total(name), F.lit(0)).alias(name) for total, name in found]
