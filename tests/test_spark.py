@@ -213,7 +213,6 @@ BAD: dict[str, tuple[dict[str, list[Any]], str]] = {
     "id": ({"meter": [None, 1], "time": [1, 1], "kwh": [777.25, 1.0]}, "every row must have a series id"),
     "time": ({"meter": [1, 1], "time": [None, 1], "kwh": [777.25, 1.0]}, "every row must have a time"),
     "repeat": (
-        bad,
         {"meter": [1, 1, 1], "time": [1, 1, 2], "kwh": [777.25, 1.0, 3.0]},
         "a time must occur only once",
     ),

@@ -23,7 +23,9 @@ pytest.importorskip("pyspark", reason="Spark is not installed")
 from whenmask.spark.buckets import Bucket, Counts
 from whenmask.spark.courses import Flow
 from whenmask.spark.packets import Packing, Unpacking, bucket_of
+from whenmask.spark.keys import Carried
 from whenmask.spark.pools import packed, unpacked
+from whenmask.spark.streaming import Work
 
 MECHANISM = RanSwitch.from_probabilities(q=0.15, window=4)
 MECHANISMS = [
@@ -201,6 +203,22 @@ def test_idle_series_end_by_the_time_of_the_stream() -> None:
     assert bucket.due == 51
     assert bucket.push(horizon=51).pending == 0
     assert len(bucket.table) == 15
+
+
+def test_timers_wake_a_bucket_when_something_is_due_and_not_before() -> None:
+    """A watermark counts whole milliseconds; a timer always lies ahead of it."""
+    work = Work(MECHANISM, Carried(KEY), RUN, COLUMNS, SCHEMA, None, 3_000_000, sorts=True, ticks=1)
+    for due in (1, 999, 1_000, 1_001, 10**15 + 1):
+        timer = work.timer(due, 0)
+        horizon, before = work.horizon(timer), work.horizon(timer - 1)
+        assert horizon is not None
+        assert before is None or before < due <= horizon
+    assert work.timer(5_000, 9) == 10
+    assert work.timer(-(10**9), 0) == 1
+    assert work.horizon(0) is None
+    days = replace(work, ticks=86_400 * 10**6)
+    assert days.horizon(days.timer(19_000, 0)) == 19_000
+    assert days.flow().idle == 0
 
 
 def test_a_series_and_its_snapshots_are_those_of_a_stream() -> None:

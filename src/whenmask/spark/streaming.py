@@ -114,9 +114,9 @@ class Work:
         """Return a watermark in ms as a time; None before there is one."""
         return None if self.ticks is None or watermark <= 0 else watermark * 1000 // self.ticks
 
-    def timer(self, due: int) -> int:
-        """Return the watermark in ms at which a time has come."""
-        return -(-due * (self.ticks or 1) // 1000)
+    def timer(self, due: int, watermark: int) -> int:
+        """Return the watermark in ms at which a time has come: a later one than now."""
+        return max(-(-due * (self.ticks or 1) // 1000), watermark + 1)
 
 
 class Releasing(StatefulProcessor):
@@ -174,9 +174,9 @@ class Releasing(StatefulProcessor):
         sealed, due = self._state.get() or (None, None)
         bucket = Bucket(flow, number, None if sealed is None else bytes(sealed))
         batches = [unpacked(rows, flow.rows) for rows in contents]
-        horizon = self._work.horizon(clock.getCurrentWatermarkInMs())
-        released, counts = bucket.push(batches, horizon=horizon)
-        wanted = None if bucket.due is None else self._work.timer(bucket.due)
+        watermark = clock.getCurrentWatermarkInMs()
+        released, counts = bucket.push(batches, horizon=self._work.horizon(watermark))
+        wanted = None if bucket.due is None else self._work.timer(bucket.due, watermark)
         self._state.update((bucket.sealed(), wanted))
         if wanted != due:
             if due is not None and due != expired:
@@ -223,45 +223,47 @@ def release_stream(
         DataError: Ids or times are of types that cannot be.
         FileError: The checkpoint cannot be used.
     """
-    table = Table(_without_marker(frame, options), Columns.named(**columns))
-    buckets = whole_number("buckets", options.buckets, least=1, hint="64 are plenty for a few cores")
+    table = _checked(frame, options, Columns.named(**columns))
+    ticks = None if options.mode == "None" else _ticks(table)
+    idle = None if options.idle is None else _nanoseconds("idle", options.idle) // 1000
+    delay = 0 if options.delay is None else _nanoseconds("delay", options.delay) // 10**6
+    session = frame.sparkSession
+    run = Checkpoint(session, checkpoint).run(_terms(table, mechanism, options), key, run)
+    schema = pa.schema([field.with_nullable(True) for field in table.arrow()])
+    work = Work(
+        mechanism, Carried(key), run, table.columns, schema, options.end, idle, sorts=options.sorts, ticks=ticks
+    )
+    flow = work.flow()
+    packing = Packing(table.columns, flow.rows, options.buckets, ticks, options.drop_invalid)
+    session.conf.set("spark.sql.streaming.stateStore.providerClass", PROVIDER)
+    decided = _decided(table.mapped(frame, packing, PACKETS), work, options, delay)
+    released = table.mapped(decided, Unpacking(schema), table.schema(once=flow.memory is None))
+    return released.writeStream.outputMode("append").option("checkpointLocation", checkpoint)
+
+
+def _checked(frame: DataFrame, options: StreamOptions, columns: Columns) -> Table:
+    """Return the stream as a table, if it can be released."""
+    table = Table(_without_marker(frame, options), columns)
+    whole_number("buckets", options.buckets, least=1, hint="64 are plenty for a few cores")
     if not frame.isStreaming:
         hint = "use release for a table, or read it with spark.readStream"
         raise ParameterError("the data frame must be a stream", "a table", hint)
     if not table.columns.by:
         raise ParameterError("`by` must be given for a stream", "none", "name the columns that name the series")
-    ticks = None if options.mode == "None" else _ticks(table)
-    terms = Terms(
-        mechanism.identity,
-        table.columns,
-        table.frame.schema.simpleString(),
-        buckets,
-        options.end,
-        options.sorts,
-        options.idle is not None,
+    return table
+
+
+def _terms(table: Table, mechanism: Temporal, options: StreamOptions) -> Terms:
+    """Return what a restart must not change."""
+    return Terms(
+        mechanism=mechanism.identity,
+        columns=table.columns,
+        types=table.frame.schema.simpleString(),
+        buckets=options.buckets,
+        end=options.end,
+        sorts=options.sorts,
+        ends=options.idle is not None,
     )
-    schema = pa.schema([field.with_nullable(True) for field in table.arrow()])
-    idle = None if options.idle is None else _nanoseconds("idle", options.idle) // 1000
-    delay = 0 if options.delay is None else _nanoseconds("delay", options.delay) // 10**6
-    session = frame.sparkSession
-    work = Work(
-        mechanism,
-        Carried(key),
-        Checkpoint(session, checkpoint).run(terms, key, run),
-        table.columns,
-        schema,
-        options.end,
-        idle,
-        options.sorts,
-        ticks,
-    )
-    flow = work.flow()
-    packing = Packing(table.columns, flow.rows, buckets, ticks, options.drop_invalid)
-    packets = table.mapped(frame, packing, PACKETS)
-    session.conf.set("spark.sql.streaming.stateStore.providerClass", PROVIDER)
-    decided = _decided(packets, work, options, delay)
-    released = table.mapped(decided, Unpacking(schema), table.schema(once=flow.memory is None))
-    return released.writeStream.outputMode("append").option("checkpointLocation", checkpoint)
 
 
 def _decided(packets: DataFrame, work: Work, options: StreamOptions, delay: int) -> DataFrame:
