@@ -22,8 +22,8 @@ pytest.importorskip("pyspark", reason="Spark is not installed")
 
 from whenmask.spark.buckets import Bucket, Counts
 from whenmask.spark.courses import Flow
-from whenmask.spark.packets import Packing, Unpacking, bucket_of
 from whenmask.spark.keys import Carried
+from whenmask.spark.packets import Packing, Unpacking, bucket_of
 from whenmask.spark.pools import packed, unpacked
 from whenmask.spark.streaming import Work
 

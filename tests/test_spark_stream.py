@@ -321,6 +321,10 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "buckets": ({"options": StreamOptions(buckets=0)}, "`buckets` must be at least 1"),
     "delay": ({"options": StreamOptions(delay="soon")}, "`delay` must be a duration; got 'soon'"),
     "count": ({"options": StreamOptions(idle="48")}, "`idle` must be a duration"),
+    "short": (
+        {"time": "day", "options": StreamOptions(idle="1h")},
+        "`idle` must be at least one step of the times",
+    ),
     "end": ({"options": StreamOptions(end="kwh")}, "`end` must name a column of booleans"),
     "no end": ({"options": StreamOptions(end="gone")}, "`end` must name a column of booleans"),
     "no id": ({"by": None}, "`by` must be given"),
@@ -333,7 +337,7 @@ def test_options_that_cannot_be_are_refused(kind: str, tmp_path: Path) -> None:
     """Before anything is written."""
     given, problem = REFUSED[kind]
     flow = Flow(tmp_path)
-    flow.add(readings(range(2)))
+    flow.add(readings(range(2)).append_column("day", pa.array([dt.date(2024, 1, 1)] * 40)))
     with pytest.raises(WhenmaskError, match=problem):
         flow.start(**given)
     assert not (tmp_path / "checkpoint").exists()

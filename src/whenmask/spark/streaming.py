@@ -54,9 +54,9 @@ class StreamOptions:
             the life of a checkpoint.
         delay: How late a row may come, as "10m": rows wait so long behind the latest time seen, and are sorted.
             Without it rows go on as they come, sorted within a micro-batch only.
-        idle: A series ends after so long without a row, as "24h": where the time of its next row, or the latest of
-            the whole stream (less the `delay`), is later by more. Longer than any series may lag behind the
-            others.
+        idle: A series ends after so long without a row, as "7d": where the time of its next row, or the latest of
+            the whole stream (less the `delay`), is later by more. Longer than any series may lag behind the others,
+            and than many windows: values trade places only within a series.
         end: A column of booleans. Where it is true, the row is no reading: it ends its series.
         drop_invalid: Drop and count rows without id or time, rather than fail.
     """
@@ -227,6 +227,8 @@ def release_stream(
     ticks = None if options.mode == "None" else _ticks(table)
     idle = None if options.idle is None else _nanoseconds("idle", options.idle) // 1000
     delay = 0 if options.delay is None else _nanoseconds("delay", options.delay) // 10**6
+    if idle is not None and ticks is not None and idle < ticks:
+        raise ParameterError("`idle` must be at least one step of the times", repr(options.idle), DURATION_HINT)
     session = frame.sparkSession
     run = Checkpoint(session, checkpoint).run(_terms(table, mechanism, options), key, run)
     schema = pa.schema([field.with_nullable(True) for field in table.arrow()])
