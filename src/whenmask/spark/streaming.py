@@ -55,8 +55,8 @@ class StreamOptions:
         delay: How late a row may come, as "10m": rows wait so long behind the latest time seen, and are sorted.
             Without it rows go on as they come, sorted within a micro-batch only.
         idle: A series ends after so long without a row, as "7d": where the time of its next row, or the latest of
-            the whole stream (less the `delay`), is later by more. Longer than any series may lag behind the others,
-            and than many windows: values trade places only within a series.
+            the whole stream (less the `delay`), is later by more. Longer than any series may lag behind the
+            others, and than many windows: values trade places only within a series.
         end: A column of booleans. Where it is true, the row is no reading: it ends its series.
         drop_invalid: Drop and count rows without id or time, rather than fail.
     """
