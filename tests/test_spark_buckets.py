@@ -25,7 +25,7 @@ from whenmask.spark.courses import Flow
 from whenmask.spark.keys import Carried
 from whenmask.spark.packets import Packing, Unpacking, bucket_of
 from whenmask.spark.pools import packed, unpacked
-from whenmask.spark.streaming import Work
+from whenmask.spark.streaming import Kept, Work
 
 MECHANISM = RanSwitch.from_probabilities(q=0.15, window=4)
 MECHANISMS = [
@@ -203,6 +203,29 @@ def test_idle_series_end_by_the_time_of_the_stream() -> None:
     assert bucket.due == 51
     assert bucket.push(horizon=51).pending == 0
     assert len(bucket.table) == 15
+
+
+def test_a_worker_takes_up_again_only_the_very_state_that_it_left() -> None:
+    """Buckets that are kept release as those that are opened, and one that failed is not kept."""
+    kept = Kept()
+    opened, again = Restarted(FLOW), Restarted(FLOW)
+    sealed: bytes | None = None
+    for start in range(0, 60, 6):
+        batch = rows([1, 2] * 6, np.repeat(np.arange(start, start + 6), 2).tolist())
+        opened.push(batch)
+        lost = kept.take(FLOW, 3, sealed)
+        lost.push([batch])  # a call that does not come to its end
+        bucket = kept.take(replace(FLOW), 3, sealed)
+        assert bucket is not lost
+        again.released.append(bucket.push([batch])[0])
+        sealed = bucket.sealed()
+        kept.keep(bucket, sealed)
+        assert kept.take(FLOW, 3, sealed) is bucket
+        kept.keep(bucket, sealed)
+    assert again.table.equals(opened.table)
+    for number in range(Kept.MOST):
+        kept.keep(bucket, b"%d" % number)
+    assert kept.take(FLOW, 3, sealed) is not bucket
 
 
 def test_timers_wake_a_bucket_when_something_is_due_and_not_before() -> None:

@@ -79,7 +79,7 @@ class Bucket:
         Raises:
             SnapshotError: The state is damaged, of another stream or bucket, or under another key.
         """
-        self._flow = flow
+        self.flow = flow
         self._number = number
         staying, moving = flow.schema.names, list(flow.columns.moving)
         self._staying = pa.schema([flow.schema.field(name) for name in staying if name not in moving])
@@ -99,9 +99,9 @@ class Bucket:
         self._known = {course.series: number for number, course in enumerate(self._courses)}
 
     def _opened(self, sealed: bytes) -> tuple[Any, ...]:
-        header = self._flow.header(self._number)
+        header = self.flow.header(self._number)
         try:
-            clear = self._flow.key.unseal(PURPOSE, sealed.removeprefix(header), header)
+            clear = self.flow.key.unseal(PURPOSE, sealed.removeprefix(header), header)
         except SecretError:
             hint = "restart with the key, mechanism and checkpoint that the stream was started with"
             raise SnapshotError("the state of a bucket is of another stream, or damaged", hint=hint) from None
@@ -113,15 +113,15 @@ class Bucket:
         courses = [course.kept() for course in self._courses]
         content = (courses, self._slots.content(), self._values.content(), packed(self._waiting))
         clear = pickle.dumps(content, protocol=5)
-        header = self._flow.header(self._number)
-        return header + self._flow.key.seal(PURPOSE, clear, header)
+        header = self.flow.header(self._number)
+        return header + self.flow.key.seal(PURPOSE, clear, header)
 
     @property
     def due(self) -> int | None:
         """The horizon from which on something is to be done without a further row; None if there is none."""
-        idle, times = self._flow.idle, []
+        idle, times = self.flow.idle, []
         if self._waiting.num_rows:
-            times.append(int(time_numbers(self._waiting.column(self._flow.columns.time)).min()))
+            times.append(int(time_numbers(self._waiting.column(self.flow.columns.time)).min()))
         if idle is not None:
             times += [course.last + idle + 1 for course in self._courses if course.open]
         return min(times, default=None)
@@ -135,7 +135,7 @@ class Bucket:
             batches: Rows with ids and times, in the order in which they came.
             horizon: The time up to which no rows are expected any more, once that is known.
         """
-        counts, turn = Counts(), Turn(self._flow, self._courses)
+        counts, turn = Counts(), Turn(self.flow, self._courses)
         rows = pa.concat_batches([self._waiting, *batches])
         if rows.num_rows:
             lot = self._sorted(rows)
@@ -155,7 +155,7 @@ class Bucket:
 
     def _sorted(self, rows: pa.RecordBatch) -> Lot:
         """Return whose the rows are and when, sorted by series and time; a marker comes after its time's row."""
-        columns, end = self._flow.columns, self._flow.end
+        columns, end = self.flow.columns, self.flow.end
         numbers, ids = number_series([rows.column(name) for name in columns.by], rows.num_rows)
         for series in ids:
             if series not in self._known:
@@ -179,22 +179,24 @@ class Bucket:
         again[1:] |= (lot.owners[1:] == lot.owners[:-1]) & (lot.times[1:] == lot.times[:-1])
         again &= ~lot.marks
         good = ~(late | again)
-        if self._flow.sorts:
+        if self.flow.sorts:
             due = np.zeros(good.size, dtype=np.bool_) if horizon is None else lot.times <= horizon
         else:
             due = np.ones(good.size, dtype=np.bool_)
         counts.late, counts.repeated = int(late.sum()), int(again.sum())
         return Sifted(good & due, good & ~due)
 
-    def _decided(self, turn: "Turn") -> pa.RecordBatch:
+    def _decided(self, turn: Turn) -> pa.RecordBatch:
         """Put values to the slots that are decided now, and keep what is still needed."""
-        schema = self._flow.schema
+        schema = self.flow.schema
         slots, sources = turn.decided()
+        needed = np.ones(self._values.names.size, dtype=np.bool_)
         if slots.size:
             places = self._slots.find(slots)
             held = sources >= 0
             origins = np.zeros(sources.size, dtype=np.int64)
             origins[held] = self._values.find(sources[held])
+            needed[origins[held]] = False
             empty = None if held.all() else ~held
             moved = self._values.rows.take(pa.array(origins, mask=empty))
             stayed = self._slots.rows.take(pa.array(places))
@@ -205,7 +207,9 @@ class Bucket:
             self._slots = self._slots.kept(undecided)
         else:
             released = nothing(schema)
-        self._values = self._values.kept(turn.needed(self._values.names, sources))
+        if self.flow.memory is not None:
+            needed = turn.needed(self._values.names, self.flow.memory)
+        self._values = self._values.kept(needed)
         for pool in (self._slots, self._values):
             pool.names = turn.renamed(pool.names)
         return released

@@ -14,11 +14,10 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from whenmask.columns import Columns
-from whenmask.errors import DataError
 from whenmask.keystream import Context, Key, Keystream, Series
 from whenmask.mechanisms import Temporal
 from whenmask.sampler import Walk
-from whenmask.spark.pools import SHIFT, Numbers
+from whenmask.spark.pools import SHIFT, Numbers, unsound
 
 VERSION = 1
 # The name of no row.
@@ -216,7 +215,7 @@ class Turn:
         self._sources += course.going(self._flow).finish()
         self._note(track, course, len(self._sources) - before)
         if course.out != course.arrived:
-            raise _broken()
+            raise unsound("fewer or more slots than values")
         course.close()
         self._tracks[owner] = self._base + len(self._further)
         self._further.append(owner)
@@ -239,11 +238,8 @@ class Turn:
         )
         return _spelled(self._stretches), np.where(sources < 0, NONE, (tracks << SHIFT) | sources)
 
-    def needed(self, names: Numbers, sources: Numbers) -> NDArray[np.bool_]:
-        """Tell which values can still be released."""
-        memory = self._flow.memory
-        if memory is None:
-            return ~np.isin(names, sources)
+    def needed(self, names: Numbers, memory: int) -> NDArray[np.bool_]:
+        """Tell which values can still be released, where they are lost and repeated."""
         owners, current = self._owners(names >> SHIFT)
         arrived = np.array([course.arrived for course in self._courses], dtype=np.int64)
         mask: NDArray[np.bool_] = current & (names & ((1 << SHIFT) - 1) >= arrived[owners] - memory)
@@ -272,9 +268,3 @@ def _spelled(stretches: list[tuple[int, int, int]]) -> Numbers:
     starts = (tracks << SHIFT) + firsts - (np.cumsum(counts) - counts)
     names: Numbers = np.repeat(starts, counts) + np.arange(counts.sum())
     return names
-
-
-def _broken() -> DataError:
-    """Return an error that no data can cause."""
-    hint = "this is a fault of the mechanism, not of the data"
-    return DataError("the mechanism drew no sound plan", "fewer or more slots than values", hint)

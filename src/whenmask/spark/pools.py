@@ -6,6 +6,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from whenmask.errors import DataError
+
 Numbers: TypeAlias = NDArray[np.int64]
 
 # A name is the number of a series times 2^SHIFT, and the number of the row.
@@ -30,7 +32,10 @@ class Pool:
     def find(self, names: Numbers) -> Numbers:
         """Return where the rows with these names are; there must be such rows."""
         order = np.argsort(self.names, kind="stable")
-        found: Numbers = order[np.searchsorted(self.names, names, sorter=order)]
+        places = np.searchsorted(self.names, names, sorter=order)
+        found: Numbers = order[np.minimum(places, order.size - 1)]
+        if not np.array_equal(self.names[found], names):
+            raise unsound("a value that it had already given away")
         return found
 
     def kept(self, mask: NDArray[np.bool_]) -> "Pool":
@@ -62,3 +67,8 @@ def unpacked(octets: bytes | pa.Buffer, schema: pa.Schema) -> pa.RecordBatch:
 def nothing(schema: pa.Schema) -> pa.RecordBatch:
     """Return no rows."""
     return pa.RecordBatch.from_arrays([pa.array([], kind) for kind in schema.types], schema=schema)
+
+
+def unsound(what: str) -> DataError:
+    """Return an error that no data can cause: going on would give values to other series' slots."""
+    return DataError("the mechanism drew no sound plan", what, "this is a fault of the mechanism, not of the data")

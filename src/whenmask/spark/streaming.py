@@ -5,6 +5,7 @@ and its new state, sealed. Spark commits offsets, state and output together: aft
 to the same state again, and since plans are addressed by key, run and series, the same release comes out.
 """
 
+import hashlib
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass, fields
 from functools import cached_property
@@ -119,6 +120,37 @@ class Work:
         return max(-(-due * (self.ticks or 1) // 1000), watermark + 1)
 
 
+class Kept:
+    """Buckets that a worker has sealed and may be asked for again: opening them costs more than keeping them.
+
+    Spark's state stays what decides: a bucket is taken up again only for the very state that it was sealed to. It is
+    forgotten as soon as it is taken up, so that nothing is kept of a call that does not come to its end.
+    """
+
+    MOST = 256
+
+    def __init__(self) -> None:
+        self._buckets: dict[bytes, Bucket] = {}
+
+    def take(self, flow: Flow, number: int, sealed: bytes | None) -> Bucket:
+        """Return the bucket with this state."""
+        bucket = None if sealed is None else self._buckets.pop(hashlib.sha256(sealed).digest(), None)
+        if bucket is None or (bucket.flow.run, bucket.flow.key.expose()) != (flow.run, flow.key.expose()):
+            return Bucket(flow, number, sealed)
+        bucket.flow = flow  # of this call: how rows are handled may have changed, the plans have not
+        return bucket
+
+    def keep(self, bucket: Bucket, sealed: bytes) -> None:
+        """Keep a bucket, instead of the oldest one if there are many."""
+        self._buckets[hashlib.sha256(sealed).digest()] = bucket
+        if len(self._buckets) > self.MOST:
+            del self._buckets[next(iter(self._buckets))]
+
+
+# Of this worker, which Spark uses for one micro-batch after the other.
+KEPT = Kept()
+
+
 class Releasing(StatefulProcessor):
     """Releases the rows of buckets; Spark keeps a bucket's sealed state, and when it wants to be called again."""
 
@@ -172,12 +204,14 @@ class Releasing(StatefulProcessor):
         """Take up a bucket, hand it rows, keep its state, and return what it releases."""
         flow = self._flow
         sealed, due = self._state.get() or (None, None)
-        bucket = Bucket(flow, number, None if sealed is None else bytes(sealed))
+        bucket = KEPT.take(flow, number, None if sealed is None else bytes(sealed))
         batches = [unpacked(rows, flow.rows) for rows in contents]
         watermark = clock.getCurrentWatermarkInMs()
         released, counts = bucket.push(batches, horizon=self._work.horizon(watermark))
         wanted = None if bucket.due is None else self._work.timer(bucket.due, watermark)
-        self._state.update((bucket.sealed(), wanted))
+        sealed = bucket.sealed()
+        self._state.update((sealed, wanted))
+        KEPT.keep(bucket, sealed)
         if wanted != due:
             if due is not None and due != expired:
                 self._handle.deleteTimer(due)
