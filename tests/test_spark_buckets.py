@@ -1,7 +1,7 @@
 """Buckets: however the rows of many series come, each is released by its own plan, and sealed at rest."""
 
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -265,6 +265,43 @@ def test_state_is_bounded_by_the_window(mechanism: Temporal) -> None:
         sizes.append(len(bucket.sealed or b""))
     assert max(sizes[20:]) < 1.5 * max(sizes[:20])
     assert max(sizes) < 40_000
+
+
+@dataclass(frozen=True)
+class Unsound:
+    """A made-up mechanism that releases its first value again and again, or swallows the last one."""
+
+    wrong: str
+    window: int = 2
+    identity: str = "Unsound"
+    memory: int | None = None
+
+    def walk(self, _: Any) -> Any:
+        """Start a series."""
+        return replace(self)
+
+    def push(self) -> tuple[int, ...]:
+        """Decide each slot at once."""
+        return (0,) if self.wrong == "again" else ()
+
+    def finish(self) -> tuple[int, ...]:
+        """Nothing is left."""
+        return ()
+
+    def state(self) -> None:
+        """Nothing is kept."""
+
+
+def test_unsound_mechanisms_are_stopped() -> None:
+    """A value that is gone, or a plan of the wrong length, would put values into other series' slots."""
+    again: Any = Unsound("again")
+    bucket = Restarted(replace(FLOW, mechanism=again))
+    bucket.push(rows(1, [1]))
+    with pytest.raises(DataError, match="no sound plan; got a value that it had already"):
+        bucket.push(rows(1, [2]))
+    fewer: Any = Unsound("fewer")
+    with pytest.raises(DataError, match="no sound plan; got fewer or more slots"):
+        Restarted(replace(FLOW, mechanism=fewer)).push(rows(1, [1, 2], ended=[False, True]))
 
 
 def test_state_is_sealed() -> None:

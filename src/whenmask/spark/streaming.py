@@ -123,7 +123,7 @@ class Work:
 class Kept:
     """Buckets that a worker has sealed and may be asked for again: opening them costs more than keeping them.
 
-    Spark's state stays what decides: a bucket is taken up again only for the very state that it was sealed to. It is
+    Spark's state stays what decides: a bucket is taken up again only for the very state that it was sealed to, and
     forgotten as soon as it is taken up, so that nothing is kept of a call that does not come to its end.
     """
 
