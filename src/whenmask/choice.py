@@ -17,7 +17,7 @@ from whenmask.mechanisms.switch import ONE
 
 UNPROVED = {
     "StaSwitch": "no guarantee is proved for it, and its delta is audited to be far above the claim",
-    "Threshold": "its delta is proved to be 1 at every epsilon, or above ρ where it drops values",
+    "Threshold": "its delta is proved to be 1 at every epsilon",
     "Forward": "no guarantee is proved for it, and its delta is proved to be large",
 }
 
