@@ -482,7 +482,10 @@ def test_partial_plans_do_not_depend_on_how_many_are_drawn() -> None:
         (lambda: PureSwitch("2", window=10), "epsilon"),  # type: ignore[arg-type]
         (lambda: PureSwitch(2, window=1), "window"),
         (lambda: PureSwitch(2, window=2.5), "window"),  # type: ignore[arg-type]
-        (lambda: PureSwitch(0.001, window=10_000), "typical height"),
+        (
+            lambda: PureSwitch(0.001, window=10_000),
+            "`epsilon` is too small for the window; got epsilon=0.001. Hint",
+        ),
         (lambda: PureSwitch.from_parameters(theta=0, a=1, window=10), "theta"),
         (lambda: PureSwitch.from_parameters(theta=1, a=-1, window=10), "`a`"),
         (lambda: PureSwitch.from_parameters(theta=1, a=1, window=0), "window"),

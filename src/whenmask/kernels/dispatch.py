@@ -116,6 +116,9 @@ def log_forward(rows: Indices, window: int, own: float, other: float) -> Floats:
     out = np.empty(trials)
     slots = np.empty(steps, np.int64)
     begins = np.empty(steps + 1, np.int64)
+    # Logarithms cost more than all the rest.
+    log_own, log_others = math.log(own), np.full(window + 1, -math.inf)
+    log_others[1:] = np.log(np.arange(1, window + 1) * other)
     for trial in range(trials):
         row = rows[trial]
         total = 0.0 if _placed(row, window, slots) else -math.inf
@@ -129,11 +132,10 @@ def log_forward(rows: Indices, window: int, own: float, other: float) -> Floats:
         for i in range(steps):
             hidden += begins[i]
             if slots[i] >= 0:
-                total += math.log(own if slots[i] == i else other)
-                continue
-            # Its own slot is not among them: what stands there is earlier, or nothing.
-            ways = hidden + max(0, i + window - steps)
-            total += math.log(ways * other) if ways else -math.inf
+                total += log_own if slots[i] == i else log_others[1]
+            else:
+                # Its own slot is not among them: what stands there is earlier, or nothing.
+                total += log_others[hidden + max(0, i + window - steps)]
         out[trial] = total
     return out
 
