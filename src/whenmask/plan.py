@@ -4,7 +4,7 @@ Releasing is `take`: the same plan serves numbers, text, rows of many columns an
 about privacy and cost is a property of the law that plans are drawn from.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
@@ -48,6 +48,10 @@ class Plan:
 
     def __post_init__(self) -> None:
         self.source.flags.writeable = False
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Through the constructor, so that a copy cannot be written to either.
+        return type(self), tuple(getattr(self, field.name) for field in fields(self))
 
     def __len__(self) -> int:
         return self.source.size
