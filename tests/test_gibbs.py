@@ -145,9 +145,14 @@ def test_calibration_takes_few_steps(monkeypatch, epsilon: float, window: int, m
 
     How long that is in seconds is measured in benchmarks/pure.py.
     """
-    rows = []
+    rows: list[int] = []
     approach = gibbs._approach
-    monkeypatch.setattr(gibbs, "_approach", lambda *arrays: rows.append(len(arrays[1])) or approach(*arrays))
+
+    def counted(eigenvalue: float, *arrays: list[float]):
+        rows.append(len(arrays[0]))
+        return approach(eigenvalue, *arrays)
+
+    monkeypatch.setattr(gibbs, "_approach", counted)
     choose_parameters.cache_clear()
     tabulate.cache_clear()
     tabulate(*choose_parameters(epsilon, window), window)
