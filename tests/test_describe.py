@@ -114,6 +114,16 @@ def test_choose_weighs_delta_and_latency() -> None:
     assert costs == sorted(costs)
 
 
+def test_choose_says_why_nothing_fits() -> None:
+    """The hint names every mechanism that was considered, and what would work for it."""
+    with pytest.raises(
+        ParameterError, match=r"PureSwitch: `epsilon` is too small for the window \(at window=10, 8"
+    ):
+        choose(1e-9, window=10)
+    with pytest.raises(ParameterError, match="`delta` must be at most 1; got delta=2"):
+        choose(4, window=10, delta=2)
+
+
 def test_the_least_epsilon_reaches_its_delta() -> None:
     """The hint's epsilon really gives the delta, and a smaller one does not."""
     for delta in (0.01, 0.3, 0.6):

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from whenmask import Key, Plan, RanSwitch, StaSwitch, UnitCosts, ideal_law
-from whenmask.errors import DataError, ParameterError
+from whenmask.errors import DataError, ParameterError, SecretError
 from whenmask.law import Costs
 
 MECHANISM = RanSwitch.from_probabilities(q=0.1, window=5)
@@ -103,6 +103,14 @@ def test_the_ideal_law_is_even() -> None:
     for p0 in (-0.1, 1.1, math.nan):
         with pytest.raises(ParameterError, match="`p0` must be"):
             ideal_law(p0, 4)
+
+
+@pytest.mark.parametrize("key", ["0" * 32, b"", bytes(32), 7])
+def test_what_is_no_key_is_refused(key) -> None:
+    """Nothing is taken for a key, or for its absence, but a key and None; and the error does not show it."""
+    for use in (lambda: MECHANISM.plan(5, key=key), lambda: MECHANISM.stream(key=key)):
+        with pytest.raises(SecretError, match="`key` must be a Key; got a (str|bytes|int)"):
+            use()
 
 
 def sent(plan: Plan) -> Plan:

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from whenmask.errors import whole_number
-from whenmask.keystream import Context, Key, KeyKind, Keystream, Series, checked_run
+from whenmask.keystream import Context, Key, KeyKind, Keystream, Series, checked_key, checked_run
 from whenmask.law import Costs
 from whenmask.sampler import Sampler
 from whenmask.take import EMPTY, take
@@ -94,7 +94,7 @@ def draw_plan(
 ) -> Plan:
     """Draw a plan for a series of `n` values from the law of a mechanism."""
     n = whole_number("n", n, least=0, hint="it is the length of the series")
-    key = key or Key.fresh()
+    key = checked_key(key)
     context = Context(sampler.identity, series, checked_run(run))
     draw = sampler.draw(Keystream(key, context))
     source = np.empty(n, dtype=np.int64)

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from typing import Any, NoReturn, Self
 
 from whenmask.errors import DataError, SecretError, SnapshotError
-from whenmask.keystream import Context, Key, KeyKind, Keystream, Series, checked_run
+from whenmask.keystream import Context, Key, KeyKind, Keystream, Series, checked_key, checked_run
 from whenmask.sampler import Sampler
 
 MAGIC = b"whenmask snapshot\n"
@@ -41,7 +41,7 @@ class Stream:
     ) -> None:
         """Start a series; `empty` is what comes out for a slot without a value."""
         self._sampler = sampler
-        self._key = key or Key.fresh()
+        self._key = checked_key(key)
         self._empty = empty
         self._start(Context(sampler.identity, series, checked_run(run)))
 

@@ -8,8 +8,6 @@ from rich.table import Table
 from whenmask.cli.show import console, law_table, number, print_json, promise
 from whenmask.description import describe, mechanism_named
 
-WINDOW_HELP = "How many timestamps may trade places."
-
 
 def explain(
     *,
