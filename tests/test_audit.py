@@ -228,6 +228,24 @@ def test_losses_that_have_not_settled_widen_the_interval() -> None:
     assert early.delta[0] <= late.delta[1]
 
 
+def test_the_error_level_is_shared_by_all_intervals() -> None:
+    """Each pair has six intervals; all of them together may err with the level stated, not each of them."""
+    mechanism = RanSwitch.from_probabilities(q=0.1, window=4)
+    for distances in ((3,), (1, 2, 3)):
+        design = designed(mechanism, 1.0, distances, 0)
+        tally = tallied(mechanism, design, 0, 500)
+        share = 1e-3 / (len(design.pairs) * 6)
+        for at, pair in enumerate(pair_results(tally, design, 1e-3)):
+            low, _ = clopper_pearson(int(tally.reached[0, at]), 500, share)
+            assert pair.infinite[0] == low
+    result = audit(mechanism, trials=500, settings=Settings(confidence=0.99, workers=1))
+    (pair,) = [each for each in result.pairs if (each.i, each.j) == (0, 3)]
+    again = designed(mechanism, result.epsilon, (1, 2, 3), 0)
+    counted = tallied(mechanism, again, 0, 500)
+    # Half of it is for the intervals, half for the other checks.
+    assert pair == pair_results(counted, again, (1 - 0.99) / 2)[again.pairs.index((0, 3))]
+
+
 # -------------------------------------------------------------------------------------------- the audit as a whole
 
 
