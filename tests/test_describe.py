@@ -150,10 +150,21 @@ def test_audit_finds_the_claim_wanting(capsys) -> None:
 def test_described_costs_are_the_laws() -> None:
     """The parts of the cost add up to the expected cost, and a described mechanism is plain data."""
     mechanism = mechanism_named("threshold", 1, 10)
-    parts = cost_parts(mechanism.law())
+    parts = cost_parts(mechanism.expected_cost)
+    assert parts == cost_parts(mechanism.law().expected_cost)
     assert math.isclose(parts["missing"], 10 * mechanism.law().missing)
     assert math.isclose(parts["displacement"] + parts["missing"] + parts["empty"], parts["total"])
     json.dumps(describe(mechanism))
+
+
+def test_a_law_too_wide_to_list_hides_nothing_else(capsys) -> None:
+    """Cost, latency and guarantee do not need it."""
+    arguments = ["explain", "--epsilon", "0.05", "--window", "10000"]
+    assert "too wide" in printed(arguments, capsys)
+    found = json.loads(printed([*arguments, "--json"], capsys))
+    assert found["law"] is None
+    assert found["cost"]["total"] == pytest.approx(PureSwitch(0.05, window=10_000).expected_cost())
+    assert found["guarantee"]["epsilon"] <= 0.05 < found["latency"]["mean"]
 
 
 def test_figures_are_short_and_bars_are_to_scale() -> None:
