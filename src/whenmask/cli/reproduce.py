@@ -41,9 +41,9 @@ def reproduce(
 ) -> None:
     """Measure every table and figure of the paper again, and print each result beside the paper's.
 
-    Writes index.html (one page with all figures, which works offline), reproduction.md, results.csv and .parquet (means
-    with standard errors) and measurements.parquet (one row a repeat). All draws come from a testing key: a re-run
-    prints the same. Needs `pip install 'whenmask[lab]'`.
+    Writes index.html (one page with all figures, which works offline), reproduction.md, results.csv and .parquet
+    (means with standard errors) and measurements.parquet (one row a repeat). All draws come from a testing key: a
+    re-run prints the same. Needs `pip install 'whenmask[lab]'`.
 
     Experiments: allocation, cost, averages, counts, clusters, guarantees, future, meters.
 

@@ -1,8 +1,8 @@
 """The lab: every table and figure of the paper, measured again, and what the paper leaves open.
 
-`whenmask reproduce` runs the experiments, each in a module of its own, through the public API. An experiment is tasks
-that measure, which run on all cores, and a section that tells what came out; results are tidy rows between the two,
-so that a page can be drawn again without measuring again.
+`whenmask reproduce` runs the experiments, each in a module of its own, through the public API. An experiment is
+tasks that measure, which run on all cores, and a section that tells what came out; results are tidy rows between
+the two, so that a page can be drawn again without measuring again.
 """
 
 import os

@@ -1,13 +1,13 @@
-"""Experiment 1: where values go. Allocation probabilities at window 10 and epsilon 2, and the costs quoted there."""
+"""Experiment 1: where values go, as probabilities at window 10 and epsilon 2, and the costs quoted with them."""
 
 import math
 
 import numpy as np
 
 from whenmask.lab import paper
-from whenmask.lab.experiment import Experiment, Figure, Finding, Scope, Section, Table, Task, computed
+from whenmask.lab.experiment import Experiment, Figure, Finding, Scope, Section, Table, Task, Verdict, computed
 from whenmask.lab.figures import Axes, Bars, bar_panels
-from whenmask.lab.mechanisms import ALL_TEMPORAL, CLAIM, Draw, basis_of, label, plan_of, temporal
+from whenmask.lab.mechanisms import ALL_TEMPORAL, Contender, Draw, label
 from whenmask.lab.results import Mean, Measured, Results, Setting
 from whenmask.lab.words import figure, percent, told
 from whenmask.law import Law, ideal_law
@@ -40,19 +40,19 @@ def staswitch_by_law(epsilon: float, window: int) -> StaSwitch:
 
 def setting(mechanism: str, metric: str, variant: str = "") -> Setting:
     """Return a setting of this experiment."""
-    return Setting(NAME, mechanism, basis_of(mechanism), WINDOW, EPSILON, metric, variant)
+    return Contender(mechanism, EPSILON, WINDOW).setting(NAME, metric, variant)
 
 
 def laws(_: Scope) -> list[Measured]:
     """Compute all laws and the costs that the paper quotes."""
     measured = []
     for name in ALL_TEMPORAL:
-        law = temporal(name, EPSILON, WINDOW).law()
+        law = Contender(name, EPSILON, WINDOW).mechanism.law()
         for displacement, probability in zip(law.displacements, law.probabilities, strict=True):
             if abs(displacement) <= SHOWN:
                 measured.append(computed(setting(name, "probability", str(displacement)), float(probability)))
         measured.append(computed(setting(name, "expected cost"), law.expected_cost()))
-    random = RanSwitch(EPSILON, window=WINDOW, calibrate=CLAIM).law()
+    random = RanSwitch(EPSILON, window=WINDOW, calibrate="claim").law()
     distances = np.abs(random.displacements)
     inside = distances <= SHOWN
     cut = float(np.minimum(distances, SHOWN) @ random.probabilities)
@@ -60,7 +60,7 @@ def laws(_: Scope) -> list[Measured]:
     measured.append(computed(setting("RanSwitch", "expected cost", "farther than 2k counted as 2k"), cut))
     measured.append(computed(setting("RanSwitch", "expected cost", "farther than 2k left out"), left_out))
     for variant, mechanism in (
-        (CLOSED, StaSwitch(EPSILON, window=WINDOW, calibrate=CLAIM)),
+        (CLOSED, StaSwitch(EPSILON, window=WINDOW, calibrate="claim")),
         (LAW, staswitch_by_law(EPSILON, WINDOW)),
     ):
         law = mechanism.law()
@@ -80,7 +80,7 @@ def laws(_: Scope) -> list[Measured]:
 def drawn(scope: Scope, name: str, repeat: int) -> list[Measured]:
     """Draw one plan, and count how far values went."""
     count = scope.pick(1_000_000, 200_000, 20_000)
-    plan = plan_of(temporal(name, EPSILON, WINDOW), count, Draw(NAME, repeat))
+    plan = Contender(name, EPSILON, WINDOW).plan(count, Draw(NAME, repeat))
     filled = np.flatnonzero(plan.source >= 0)
     moved = filled - plan.source[filled]
     measured = [Measured(setting(name, "cost drawn"), repeat, plan.costs().per_slot())]
@@ -104,13 +104,15 @@ def section(results: Results) -> Section:
     """Tell what came out."""
     return Section(
         "Where values go: allocation probabilities",
-        f"Window {WINDOW}, claimed epsilon {EPSILON} (PureSwitch: guaranteed). P_d is the probability that a value is "
+        f"Window {WINDOW}, claimed epsilon {EPSILON} (PureSwitch: guaranteed). P_d is the probability that a "
+        "value is "
         "released d slots after its own timestamp. Computed from the laws, and counted in drawn plans.",
         _findings(results),
         [_figure(results), _quoted(results), _costs(results)],
         [
             "The paper counts RanSwitch's distances beyond 2k as 2k (its footnote); the whole tail costs more.",
-            "StaSwitch's two quoted costs belong to the q at which its *law* says epsilon 2. The closed form of the "
+            "StaSwitch's two quoted costs belong to the q at which its *law* says epsilon 2. The closed form of "
+            "the "
             "paper's Theorem 3, which its tables are calibrated with elsewhere, reaches epsilon 2 at another q.",
         ],
     )
@@ -129,8 +131,9 @@ def _findings(results: Results) -> list[Finding]:
     ]
     findings = []
     for said, wanted, got in pairs:
-        met = abs(got - wanted) < 0.0051
-        findings.append(Finding(said, "holds" if met else "does not hold", f"{figure(got)}"))
+        gap = abs(got - wanted)
+        verdict: Verdict = "holds" if gap < 0.0051 else "holds in part" if gap < 0.01 * wanted else "does not hold"
+        findings.append(Finding(said, verdict, figure(got, 4)))
     gap = _cost(results, "StaSwitch", CLOSED) / _cost(results, "ideal", CLOSED) - 1
     findings.append(
         Finding(

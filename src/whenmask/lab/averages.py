@@ -18,9 +18,9 @@ from whenmask.lab.experiment import (
     verdict,
 )
 from whenmask.lab.figures import Axes, Line, Panel, panels
-from whenmask.lab.mechanisms import CARRIED, Draw, basis_of, label, released_by
+from whenmask.lab.mechanisms import CARRIED, Contender, Draw, label
 from whenmask.lab.metrics import Numbers, moving_averages, paper_error, root_mean_square
-from whenmask.lab.results import Measured, Results, Setting
+from whenmask.lab.results import Measured, Results
 from whenmask.lab.words import figure, listed, percent, share, told
 
 NAME = "averages"
@@ -30,23 +30,16 @@ PAPER_ERROR, RMSE = "paper's error", "RMSE, $"
 
 
 def errors(
-    place: Setting, released: Numbers, prices: Numbers, ranges: Sequence[int], repeat: int
+    contender: Contender, experiment: str, prices: Numbers, draw: Draw, ranges: Sequence[int]
 ) -> list[Measured]:
-    """Return both errors of the moving averages, for each range."""
+    """Release prices, and return both errors of their moving averages, for each range."""
+    released = contender.release(prices, draw)
     measured = []
     for length in ranges:
         true, seen = moving_averages(prices, length), moving_averages(released, length)
         for metric, value in ((PAPER_ERROR, paper_error(true, seen)), (RMSE, root_mean_square(true, seen))):
-            varied = Setting(
-                place.experiment,
-                place.mechanism,
-                place.basis,
-                place.window,
-                place.epsilon,
-                metric,
-                f"range {length}",
-            )
-            measured.append(Measured(varied, repeat, value))
+            place = contender.setting(experiment, metric, f"range {length}")
+            measured.append(Measured(place, draw.repeat, value))
     return measured
 
 
@@ -56,9 +49,7 @@ def measure(scope: Scope, window: int, epsilon: int) -> list[Measured]:
     measured = []
     for name in MECHANISMS:
         for repeat in range(scope.pick(50, 10, 4)):
-            seen = released_by(name, epsilon, window, prices, Draw(NAME, repeat))
-            place = Setting(NAME, name, basis_of(name), window, epsilon, "")
-            measured += errors(place, seen, prices, RANGES, repeat)
+            measured += errors(Contender(name, epsilon, window), NAME, prices, Draw(NAME, repeat), RANGES)
     return measured
 
 
@@ -81,9 +72,12 @@ def section(results: Results) -> Section:
             _table(results, RMSE),
         ],
         [
-            "PM and Laplace spend epsilon on each day's price and need bounds: the smallest and the largest price of "
-            "the series. That the bounds come from the data is in their favour, and not covered by their guarantee.",
-            "TM/ETM leaves slots empty, at the start and, at small epsilon, throughout. They count as 0, as they must "
+            "PM and Laplace spend epsilon on each day's price and need bounds: the smallest and the largest "
+            "price of "
+            "the series. That the bounds come from the data is in their favour, and not covered by their "
+            "guarantee.",
+            "TM/ETM leaves slots empty, at the start and, at small epsilon, throughout. They count as 0, as they "
+            "must "
             "have in the paper, or take the last price before them, as a practitioner would.",
             "The paper's figure is a plot without numbers, so its text is compared.",
         ],
@@ -205,8 +199,8 @@ def _figure(results: Results, metric: str, ranges: Sequence[int]) -> Figure:
     ]
     y_name = "error as the paper has it, $" if metric == PAPER_ERROR else "RMSE, $"
     drawing = panels("Simple moving average", drawn, Axes("epsilon", y_name, log=True, shared=True))
-    return Figure(drawing, "Mean and standard error over repeats. Epsilon: per value for PM and Laplace, claimed for "
-        "TM/ETM, RanSwitch and StaSwitch, guaranteed for PureSwitch.")  # fmt: skip
+    caption = "Mean and standard error over repeats. Epsilon: per value for PM and Laplace, claimed for TM/ETM, "
+    return Figure(drawing, caption + "RanSwitch and StaSwitch, guaranteed for PureSwitch.")
 
 
 def _table(results: Results, metric: str) -> Table:

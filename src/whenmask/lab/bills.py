@@ -1,6 +1,7 @@
 """Experiment 6c: the introduction's smart meter. What is billed, what is planned with, and what is hidden."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
@@ -9,8 +10,8 @@ from numpy.typing import NDArray
 from whenmask.lab.datasets import Meter, meters
 from whenmask.lab.experiment import Experiment, Figure, Finding, Scope, Section, Table, Task
 from whenmask.lab.figures import Axes, Line, Panel, panels
-from whenmask.lab.mechanisms import CARRIED, Draw, basis_of, label, released_by
-from whenmask.lab.results import Measured, Results, Setting
+from whenmask.lab.mechanisms import CARRIED, Contender, Draw, label
+from whenmask.lab.results import Measured, Results
 from whenmask.lab.words import figure, percent, told
 
 NAME = "meters"
@@ -32,7 +33,7 @@ def monthly(wh: NDArray[np.float64], month: NDArray[np.int64]) -> NDArray[np.flo
         >>> monthly(np.array([1.0, 2.0, 4.0]), np.array([1, 1, 2])).tolist()
         [3.0, 4.0]
     """
-    totals = np.bincount(month, weights=wh)
+    totals: NDArray[np.float64] = np.bincount(month, weights=wh).astype(np.float64)
     return totals[np.unique(month)]
 
 
@@ -56,17 +57,16 @@ def peak_hour(mean_day: NDArray[np.float64]) -> int:
 def daily_peaks(wh: NDArray[np.float64]) -> NDArray[np.int64]:
     """Return the half hour in which most is used, on each day of 48."""
     days = wh[: wh.size // DAY * DAY].reshape(-1, DAY)
-    return days.argmax(axis=1).astype(np.int64)
+    peaks: NDArray[np.int64] = days.argmax(axis=1).astype(np.int64)
+    return peaks
 
 
-def month_by_month(
-    meter: Meter, name: str, epsilon: float, window: int, draw: Draw, number: int
-) -> NDArray[np.float64]:
+def month_by_month(contender: Contender, meter: Meter, draw: Draw) -> NDArray[np.float64]:
     """Return the series with each month released as a series of its own."""
     edges = [0, *(np.flatnonzero(np.diff(meter.month)) + 1).tolist(), meter.month.size]
     values = meter.wh.astype(np.float64)
     parts = [
-        released_by(name, epsilon, window, values[start:end], draw, series=100 * number + place + 1)
+        contender.release(values[start:end], replace(draw, series=draw.series + place + 1))
         for place, (start, end) in enumerate(pairwise(edges))
     ]
     return np.concatenate(parts)
@@ -95,18 +95,19 @@ def measure(scope: Scope, window: int, epsilon: float) -> list[Measured]:
     households = meters(scope.folder).values[: scope.pick(1000, 12, 3)]
     measured = []
     for name in MECHANISMS:
+        contender = Contender(name, epsilon, window)
         for repeat in range(scope.pick(3, 2, 2)):
-            draw = Draw(f"{NAME} {name}", repeat)
-            sums: dict[str, list[float]] = {}
+            seen: dict[str, list[float]] = {}
             for number, meter in enumerate(households):
-                values = meter.wh.astype(np.float64)
-                whole = released_by(name, epsilon, window, values, draw, series=100 * number)
-                apart = month_by_month(meter, name, epsilon, window, draw, number)
-                for metric, value in compared_meter(meter, whole, apart):
-                    sums.setdefault(metric, []).append(value)
-            for metric, every in sums.items():
-                place = Setting(NAME, name, basis_of(name), window, epsilon, metric)
-                measured.append(Measured(place, repeat, float(np.mean(every))))
+                # The months have the numbers after that of the year.
+                draw = Draw(NAME, repeat, 100 * number)
+                whole = contender.release(meter.wh.astype(np.float64), draw)
+                for metric, value in compared_meter(meter, whole, month_by_month(contender, meter, draw)):
+                    seen.setdefault(metric, []).append(value)
+            measured += [
+                Measured(contender.setting(NAME, metric), repeat, float(np.mean(every)))
+                for metric, every in seen.items()
+            ]
     return measured
 
 
@@ -120,16 +121,22 @@ def section(results: Results) -> Section:
     """Tell what came out."""
     return Section(
         "The smart meter of the introduction",
-        "Half-hourly readings of households for a year, in Wh. What a bill needs: the total of each month. What a network "
-        "planner needs: the mean load of each half hour of the day and its peak hour. What should be hidden: when on a "
+        "Half-hourly readings of households for a year, in Wh. What a bill needs: the total of each month. What "
+        "a network "
+        "planner needs: the mean load of each half hour of the day and its peak hour. What should be hidden: "
+        "when on a "
         "given day most was used. Windows of 6, 12, 24 and 48 half hours: from three hours to a day.",
         _findings(results),
         [*_figures(results), _table(results)],
         [
-            "A year released as one series changes a month's total only by what crosses its two ends. Released month by "
-            "month, switching keeps it exactly, to the last Wh; TM/ETM does not, since it loses values, and noise does not.",
-            "“Daily peak within an hour” is the share of days on which the largest reading stands at most one half hour from "
-            "where it was: the lower, the better it is hidden. Guessing a fixed time is right more often than never.",
+            "A year released as one series changes a month's total only by what crosses its two ends. Released "
+            "month by "
+            "month, switching keeps it exactly, to the last Wh; TM/ETM does not, since it loses values, and "
+            "noise does not.",
+            "“Daily peak within an hour” is the share of days on which the largest reading stands at most one "
+            "half hour from "
+            "where it was: the lower, the better it is hidden. Guessing a fixed time is right more often than "
+            "never.",
             "TM/ETM's empty slots take the last value before them.",
         ],
     )
@@ -159,7 +166,8 @@ def _findings(results: Results) -> list[Finding]:
         Finding(
             "Readings must be accurately reflected in the bills",
             "holds" if all(kept) else "does not hold",
-            "month by month every total is exact with every switch mechanism; in one series for the year a total is off by "
+            "month by month every total is exact with every switch mechanism; in one series for the year a total "
+            "is off by "
             f"{figure(worst, 2)}% at most on average. TM/ETM is off by up to {figure(lost, 2)}%, Laplace by up to "
             f"{figure(noise, 2)}%, month by month",
         ),

@@ -1,11 +1,12 @@
 """Experiment 5: clustering trajectories, before and after release.
 
 The distance between two trips is the root mean square of the distances between their positions at the same
-timestamp, in metres. That is the Euclidean distance of Park and Jun's paper. It pays for every position that is released at
-another time, as somebody following a taxi would; a distance that warps time would forgive just what a release does,
-and would cost 300² steps for each of 22 million pairs.
+timestamp, in metres. That is the Euclidean distance of Park and Jun's paper. It pays for every position that is
+released at another time, as somebody following a taxi would; a distance that warps time would forgive just what a
+release does, and would cost 300² steps for each of 22 million pairs.
 """
 
+from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -17,26 +18,16 @@ from whenmask.lab import paper
 from whenmask.lab.datasets import METRES_PER_DEGREE, trajectories
 from whenmask.lab.experiment import EPSILONS, Experiment, Figure, Finding, Scope, Section, Table, Task, verdict
 from whenmask.lab.figures import Axes, Line, Panel, panels
-from whenmask.lab.mechanisms import (
-    CARRIED,
-    CLAIM,
-    GUARANTEE,
-    VALUE_MECHANISMS,
-    Draw,
-    basis_of,
-    label,
-    perturbed,
-    plan_of,
-    released,
-    temporal,
-)
-from whenmask.lab.results import Measured, Results, Setting
+from whenmask.lab.mechanisms import CARRIED, CLAIM, GUARANTEE, Contender, Draw, label
+from whenmask.lab.results import Measured, Results
 from whenmask.lab.words import figure, listed, share, told
 
 NAME = "clusters"
 WINDOW, GROUPS = 10, 6
 MECHANISMS = ("StaSwitch", "RanSwitch", CARRIED, "PureSwitch", "Piecewise")
 ALTERNATING, FASTERPAM = "alternating", "FasterPAM"
+# What the settings at equal guarantee are marked with.
+EQUAL = ", equal guarantee"
 BLOCK = 512
 # Outside these parts of the positions lie glitches of the receivers.
 BOUNDS = (0.1, 99.9)
@@ -101,18 +92,17 @@ def originals(folder: Path | None, count: int) -> tuple[Points, dict[str, NDArra
     return trips, clustered(trips)
 
 
-def released_trips(name: str, epsilon: float, trips: Points, draw: Draw, basis: str) -> Points:
+def released_trips(contender: Contender, trips: Points, draw: Draw) -> Points:
     """Return all trips released, each with a plan of its own; PM spends half the budget on each coordinate."""
-    if name in VALUE_MECHANISMS:
+    if contender.changes_values:
         bounds = np.percentile(trips, BOUNDS, axis=(0, 1))
+        each = replace(contender, epsilon=contender.epsilon / 2)
         moved = [
-            perturbed(name, epsilon / 2, trips[:, :, axis], (bounds[0, axis], bounds[1, axis]), draw, series=axis)
+            each.release(trips[:, :, axis], replace(draw, series=axis), (bounds[0, axis], bounds[1, axis]))
             for axis in (0, 1)
         ]
         return np.stack(moved, axis=-1)
-    mechanism = temporal(name, epsilon, WINDOW, basis)
-    plans = (plan_of(mechanism, len(trip), draw, series=number) for number, trip in enumerate(trips))
-    return np.stack([released(plan, trip, carry=True) for plan, trip in zip(plans, trips, strict=True)])
+    return np.stack([contender.release(trip, replace(draw, series=number)) for number, trip in enumerate(trips)])
 
 
 def measure(scope: Scope, name: str, epsilon: float, repeat: int, basis: str = CLAIM) -> list[Measured]:
@@ -120,21 +110,12 @@ def measure(scope: Scope, name: str, epsilon: float, repeat: int, basis: str = C
     from sklearn.metrics import normalized_mutual_info_score
 
     trips, truth = originals(scope.folder, scope.pick(1_000_000, 1_200, 150))
-    # A guarantee for an exchange costs a value mechanism twice its budget, since two values change.
-    budget = epsilon / 2 if basis == GUARANTEE and name in VALUE_MECHANISMS else epsilon
-    groups = clustered(released_trips(name, budget, trips, Draw(f"{NAME} {basis}", repeat), basis))
-    place = GUARANTEE if basis == GUARANTEE else basis_of(name)
+    contender = Contender(name, epsilon, WINDOW, basis)
+    groups = clustered(released_trips(contender, trips, Draw(f"{NAME} {basis}", repeat)))
+    equal = EQUAL if basis == GUARANTEE else ""
     return [
         Measured(
-            Setting(
-                NAME,
-                name,
-                place,
-                WINDOW,
-                epsilon,
-                "NMI",
-                f"{algorithm}{', equal guarantee' * (basis == GUARANTEE)}",
-            ),
+            contender.setting(NAME, "NMI", algorithm + equal),
             repeat,
             # The same groups are 1, and not 1 but for rounding.
             round(float(normalized_mutual_info_score(truth[algorithm], found)), 12),
@@ -146,14 +127,14 @@ def measure(scope: Scope, name: str, epsilon: float, repeat: int, basis: str = C
 def tasks(scope: Scope) -> list[Task]:
     """Return a task for each mechanism, epsilon and repeat, and those at equal guarantee."""
     epsilons = scope.pick(EPSILONS, (1, 2, 4, 8), (1, 8))
-    repeats = range(scope.pick(5, 2, 2))
+    repeats = range(scope.pick(8, 2, 2))
     every = [Task(measure, scope, (name, e, r)) for name in MECHANISMS for e in epsilons for r in repeats]
     equal = ("RanSwitch", "Piecewise")
     return every + [
         Task(measure, scope, (name, e, r, GUARANTEE))
         for name in equal
         for e in scope.pick((1, 2, 4, 6, 8), (1, 4, 8), ())
-        for r in range(scope.pick(3, 2, 0))
+        for r in range(scope.pick(4, 2, 0))
     ]
 
 
@@ -161,18 +142,24 @@ def section(results: Results) -> Section:
     """Tell what came out."""
     return Section(
         "Clustering of trajectories",
-        f"k-medoids in {GROUPS} groups on released trips, window {WINDOW}, compared with the groups of the originals by "
-        "normalised mutual information (1: the same groups, 0: unrelated). Both algorithms start from Park and Jun's own "
+        f"k-medoids in {GROUPS} groups on released trips, window {WINDOW}, compared with the groups of the "
+        "originals by "
+        "normalised mutual information (1: the same groups, 0: unrelated). Both algorithms start from Park and "
+        "Jun's own "
         "initial medoids, the objects with the smallest Σ d_ij/Σ d_il.",
         findings(results),
         [_figure(results), _table(results), _equal(results)],
         [
-            "The distance between two trips is the root mean square of the distances between positions at the same "
+            "The distance between two trips is the root mean square of the distances between positions at the "
+            "same "
             "timestamp. The paper does not say which distance it took.",
-            "Empty slots of TM/ETM take the position before them: positions of 0 would lie in another part of the world.",
-            "PM spends half of epsilon on each coordinate, within bounds that hold 99.8% of the positions. The paper "
+            "Empty slots of TM/ETM take the position before them: positions of 0 would lie in another part of "
+            "the world.",
+            "PM spends half of epsilon on each coordinate, within bounds that hold 99.8% of the positions. The "
+            "paper "
             "does not say how it did.",
-            "The paper's 6,307 trips are those of Porto with a point every 15 seconds; where others stand in for them, "
+            "The paper's 6,307 trips are those of Porto with a point every 15 seconds; where others stand in for "
+            "them, "
             "with a point a minute, a window of 10 means ten minutes instead of two and a half, so NMI is not "
             "comparable digit by digit, only its order.",
         ],
@@ -266,7 +253,7 @@ def _equal(results: Results) -> Table:
     rows = []
     for name in ("PureSwitch", "RanSwitch", "Piecewise"):
         for algorithm in (ALTERNATING, FASTERPAM):
-            variant = algorithm if name == "PureSwitch" else f"{algorithm}, equal guarantee"
+            variant = algorithm if name == "PureSwitch" else algorithm + EQUAL
             cells = [told(results.one(mechanism=name, variant=variant, epsilon=e)) for e in epsilons]
             rows.append((f"{label(name)}, {algorithm}", *cells))
     caption = (

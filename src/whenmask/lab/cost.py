@@ -17,8 +17,8 @@ from whenmask.lab.experiment import (
     verdict,
 )
 from whenmask.lab.figures import Axes, Line, Panel, panels
-from whenmask.lab.mechanisms import ALL_TEMPORAL, Draw, basis_of, label, plan_of, temporal
-from whenmask.lab.results import Measured, Results, Setting
+from whenmask.lab.mechanisms import ALL_TEMPORAL, Contender, Draw, label
+from whenmask.lab.results import Measured, Results
 from whenmask.lab.words import figure, listed, percent, share
 from whenmask.mechanisms import Threshold
 
@@ -28,29 +28,24 @@ TABLE_WINDOW, TABLE_EPSILONS = 10, tuple(range(1, 15))
 PAPERS = ("Threshold", "RanSwitch", "StaSwitch")
 
 
-def setting(mechanism: str, window: int, epsilon: float, metric: str) -> Setting:
-    """Return a setting of this experiment."""
-    return Setting(NAME, mechanism, basis_of(mechanism), window, epsilon, metric)
-
-
 def drawn(scope: Scope, window: int, epsilon: int) -> list[Measured]:
     """Release SyntheticTS with each mechanism; count what it cost, and compute what it should."""
     values = synthetic(scope.pick(1_000_000, 200_000, 100_000)).values
     measured = []
     for name in ALL_TEMPORAL:
-        mechanism = temporal(name, epsilon, window)
-        measured.append(computed(setting(name, window, epsilon, "expected cost"), mechanism.expected_cost()))
+        contender = Contender(name, epsilon, window)
+        expected = contender.mechanism.expected_cost()
+        measured.append(computed(contender.setting(NAME, "expected cost"), expected))
         for repeat in range(scope.pick(10, 3, 2)):
-            plan = plan_of(mechanism, values.size, Draw(NAME, repeat))
-            place = setting(name, window, epsilon, "cost per timestamp")
-            measured.append(Measured(place, repeat, plan.costs().per_slot()))
+            cost = contender.plan(values.size, Draw(NAME, repeat)).costs().per_slot()
+            measured.append(Measured(contender.setting(NAME, "cost per timestamp"), repeat, cost))
     return measured
 
 
 def claimed(_: Scope) -> list[Measured]:
     """Compute the largest epsilon that TM can make use of at window 4."""
     largest = Threshold(window=4, threshold=3).claim.epsilon
-    return [computed(setting("Threshold", 4, 0, "largest claimed epsilon"), largest)]
+    return [computed(Contender("Threshold", 0, 4).setting(NAME, "largest claimed epsilon"), largest)]
 
 
 def tasks(scope: Scope) -> list[Task]:
@@ -64,8 +59,10 @@ def section(results: Results) -> Section:
     """Tell what came out."""
     return Section(
         "Total cost per timestamp",
-        "SyntheticTS, released by each temporal mechanism; a slot of displacement costs 1, a missing, repeated or empty "
-        "value costs as much as the window. Epsilon is what the mechanism's paper claims; PureSwitch has no claim, "
+        "SyntheticTS, released by each temporal mechanism; a slot of displacement costs 1, a missing, repeated "
+        "or empty "
+        "value costs as much as the window. Epsilon is what the mechanism's paper claims; PureSwitch has no "
+        "claim, "
         "and is shown at what it guarantees, which is a much stronger promise.",
         [*_paper_findings(results), *_own_findings(results)],
         [*_figures(results), _table(results), _deviations(results), _gains(results)],

@@ -20,9 +20,9 @@ from whenmask.lab.experiment import (
     verdict,
 )
 from whenmask.lab.figures import Axes, Line, Panel, panels
-from whenmask.lab.mechanisms import CARRIED, CLAIM, VALUE_MECHANISMS, Draw, answered, basis_of, label, released_by
+from whenmask.lab.mechanisms import CARRIED, Contender, Draw, label
 from whenmask.lab.metrics import corrected_counts, paper_error, root_mean_square, running_counts
-from whenmask.lab.results import Measured, Results, Setting
+from whenmask.lab.results import Measured, Results
 from whenmask.lab.words import figure, listed, percent, share, told
 
 NAME = "counts"
@@ -32,23 +32,20 @@ MECHANISMS = ("StaSwitch", "RanSwitch", "Threshold", CARRIED, "PureSwitch", CORR
 PAPER_ERROR, RMSE = "paper's error", "RMSE, days"
 
 
-def counted(
-    name: str, epsilon: float, window: int, ups: NDArray[np.bool_], draw: Draw, basis: str = CLAIM
-) -> NDArray[Any]:
+def counted(contender: Contender, ups: NDArray[np.bool_], draw: Draw) -> NDArray[Any]:
     """Return the running counts of what a mechanism releases."""
-    if name in VALUE_MECHANISMS:
-        answers, keep = answered(epsilon, ups, draw)
+    if contender.changes_values:
+        answers, keep = contender.answer(ups, draw)
         counts = running_counts(answers)
-        return counts if name == RAW else corrected_counts(counts, keep)
-    return running_counts(released_by(name, epsilon, window, ups, draw, basis=basis))
+        return counts if contender.name == RAW else corrected_counts(counts, keep)
+    return running_counts(contender.release(ups, draw))
 
 
-def errors(place: Setting, counts: NDArray[Any], ups: NDArray[np.bool_], repeat: int) -> list[Measured]:
-    """Return both errors of the running counts."""
-    true = running_counts(ups)
-    fields = (place.experiment, place.mechanism, place.basis, place.window, place.epsilon)
+def errors(contender: Contender, experiment: str, ups: NDArray[np.bool_], draw: Draw) -> list[Measured]:
+    """Release rises, and return both errors of their running counts."""
+    true, seen = running_counts(ups), counted(contender, ups, draw)
     return [
-        Measured(Setting(*fields, metric, place.variant), repeat, error(true, counts))
+        Measured(contender.setting(experiment, metric), draw.repeat, error(true, seen))
         for metric, error in ((PAPER_ERROR, paper_error), (RMSE, root_mean_square))
     ]
 
@@ -59,8 +56,7 @@ def measure(scope: Scope, window: int, epsilon: int) -> list[Measured]:
     measured = []
     for name in MECHANISMS:
         for repeat in range(scope.pick(100, 20, 5)):
-            counts = counted(name, epsilon, window, ups, Draw(NAME, repeat))
-            measured += errors(Setting(NAME, name, basis_of(name), window, epsilon, ""), counts, ups, repeat)
+            measured += errors(Contender(name, epsilon, window), NAME, ups, Draw(NAME, repeat))
     return measured
 
 
@@ -73,15 +69,18 @@ def section(results: Results) -> Section:
     """Tell what came out."""
     return Section(
         "Frequency counting",
-        "How many days have risen so far, at every day: a bit is up if the close is above the day before. The paper's "
+        "How many days have risen so far, at every day: a bit is up if the close is above the day before. The "
+        "paper's "
         "metric is √(Σ(c − c′)²)/n. Randomised response is counted raw, as the answers come, and corrected for "
         "its known error.",
         findings(results),
         [_figure(results), _table(results, PAPER_ERROR), _table(results, RMSE)],
         [
-            "Randomised response spends epsilon on each day's bit, and knows no window: its curve is the same in all "
+            "Randomised response spends epsilon on each day's bit, and knows no window: its curve is the same in "
+            "all "
             "panels.",
-            "An empty slot counts as not up, as in the paper, or takes the bit before it. With 'up' on fewer than half "
+            "An empty slot counts as not up, as in the paper, or takes the bit before it. With 'up' on fewer "
+            "than half "
             "of the days, carrying forward mends most of what is missing.",
             "The paper's figure is a plot without numbers, so its text is compared.",
         ],
@@ -151,7 +150,8 @@ def _against_answers(results: Results) -> Finding:
         wins = [f"window {w}, epsilon {e:g}" for (w, e), value in ratio.items() if value < 1]
         cases += said
         texts.append(
-            f"against {label(other)}: worse in {share(said)} of these settings, better at {listed(wins, 4) or 'none'}"
+            f"against {label(other)}: worse in {share(said)} of these settings, better at "
+            f"{listed(wins, 4) or 'none'}"
         )
     return Finding("TM/ETM no longer outperforms RR for epsilon ≤ 3 or k = 80", verdict(cases), "; ".join(texts))
 
@@ -187,8 +187,10 @@ def _figure(results: Results) -> Figure:
     ]
     axes = Axes("epsilon", "error as the paper has it, days", log=True, shared=True)
     drawing = panels("Frequency counting", drawn, axes)
-    return Figure(drawing, "Mean and standard error over repeats. Epsilon: per value for randomised response, claimed "
-        "for TM/ETM, RanSwitch and StaSwitch, guaranteed for PureSwitch.")  # fmt: skip
+    caption = (
+        "Mean and standard error over repeats. Epsilon: per value for randomised response, claimed for TM/ETM, "
+    )
+    return Figure(drawing, caption + "RanSwitch and StaSwitch, guaranteed for PureSwitch.")
 
 
 def _table(results: Results, metric: str) -> Table:

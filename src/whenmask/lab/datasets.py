@@ -38,7 +38,8 @@ DATA_HINT = "see `whenmask data --help` for the formats; without --data a genera
 KNOWN = {
     "11f0b278c1199dd6922e70e472ef8972b52e0fa32142f3c6d2dedaa45a913339": "the paper's series: GE, 1962 to 2017",
     "29e8e11783cb27ccb9fd412c47cfcea87a05674449c61e1fbb80bb1248586bae": "San Francisco taxis, 6,646 trips",
-    "4ff623e0678facbc815d8be31bfa25c83e384da5e071e841b1dbd9f0d7c7d1d2": "the first 7,733 trips of the paper's file",
+    "4ff623e0678facbc815d8be31bfa25c83e384da5e071e841b1dbd9f0d7c7d1d2": "the first 7,733 trips of the paper's "
+    "file",
     "f7f3b21a1f9ac3cb8ff62dcafb7d5fe8bab726f32a8b750f96a615b9690638e1": "33 long trips of the paper's file",
     "79fef8b53163aaf90bc71980ec564a4cf16e8fdc29c969a1d1b02232ce8772cb": "60 London households, 2013",
 }
@@ -134,7 +135,7 @@ def meters(folder: Path | None) -> Data:
         "SELECT meter, month(time) AS month, hour(time) * 2 + minute(time) // 30 AS clock,"
         " CAST(round(TRY_CAST(kwh AS DOUBLE) * 1000) AS BIGINT) AS wh FROM {file} ORDER BY meter, time",
     )
-    if any(np.ma.count_masked(column) for column in rows.values()):
+    if any(np.ma.getmaskarray(column).any() for column in rows.values()):
         raise DataError("readings are missing or no numbers", path.name, "each row: `meter`, `time`, `kwh`")
     _, starts = np.unique(rows["meter"].astype(str), return_index=True)
     parts = zip(

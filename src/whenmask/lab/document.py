@@ -11,10 +11,10 @@ INTRODUCTION = """# The paper, reproduced
 
 <!-- Written by `whenmask reproduce`. -->
 
-Every table and figure of *Stateful Switch: Optimized Time Series Release with Local Differential Privacy*, measured
-again with `whenmask reproduce`, and further. That command also draws the figures. An epsilon is what a mechanism's paper
-*claims*, unless it says that it is guaranteed; PureSwitch has no claim, its epsilon is always guaranteed, with
-delta 0. `±` is the standard error over repeats.
+Every table and figure of *Stateful Switch: Optimized Time Series Release with Local Differential Privacy*,
+measured again with `whenmask reproduce`, and further. That command also draws the figures, and writes longer
+tables to results.csv. An epsilon is what a mechanism's paper *claims*, unless it says that it is guaranteed;
+PureSwitch has no claim, its epsilon is always guaranteed, with delta 0. `±` is the standard error over repeats.
 """
 
 

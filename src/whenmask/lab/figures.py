@@ -150,7 +150,7 @@ def _panel(panel: Panel, axes: Axes, limits: tuple[float, float], place: tuple[f
     xs = [x for line in panel.lines for x, _ in line.points] or [0.0, 1.0]
     margin = 0.04 * (max(xs) - min(xs)) or 0.5
     frame = Frame(Scale(min(xs) - margin, max(xs) + margin, left, right), Scale(*limits, bottom, top))
-    upright: Callable[[float], float] = (lambda value: math.log10(value)) if axes.log else (lambda value: value)
+    upright: Callable[[float], float] = math.log10 if axes.log else float
     x_ticks = list(axes.x_ticks) or [(value, plain(value)) for value in ticks(min(xs), max(xs), 8)]
     y_ticks = _log_ticks(*limits) if axes.log else [(value, plain(value)) for value in ticks(*limits, 4)]
     parts = [frame.axes(x_ticks, y_ticks)]

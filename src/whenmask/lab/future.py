@@ -6,7 +6,7 @@ from numpy.typing import NDArray
 from whenmask.lab.datasets import meters, stock
 from whenmask.lab.experiment import Experiment, Figure, Finding, Scope, Section, Table, Task, compared
 from whenmask.lab.figures import Axes, Line, Panel, panels
-from whenmask.lab.mechanisms import CARRIED, Draw, basis_of, label, released_by
+from whenmask.lab.mechanisms import CARRIED, Contender, Draw, label
 from whenmask.lab.metrics import Indices, Numbers, recall, root_mean_square
 from whenmask.lab.results import Measured, Results, Setting, mean_of
 from whenmask.lab.words import figure, share, told
@@ -73,8 +73,9 @@ def extremes(profile: Numbers, count: int, apart: int, *, largest: bool) -> Indi
 
 def measured_for(name: str, window: int, epsilon: float, metric: str, repeat: int, value: float) -> Measured:
     """Return a measurement of this experiment; `name` "original" is what the unreleased series gives."""
-    basis = "" if name == "original" else basis_of(name)
-    return Measured(Setting(NAME, name, basis, window, epsilon, metric), repeat, value)
+    if name == "original":
+        return Measured(Setting(NAME, name, "", window, epsilon, metric), -1, value)
+    return Measured(Contender(name, epsilon, window).setting(NAME, metric), repeat, value)
 
 
 def complete(scope: Scope, count: int) -> list[NDArray[np.int64]]:
@@ -95,14 +96,14 @@ def forecast(scope: Scope, name: str, epsilon: float) -> list[Measured]:
             for origin in origins.tolist():
                 history = wh[origin - LEARNT : origin].astype(np.float64)
                 if name != "original":
-                    draw = Draw(f"{NAME} forecast {origin}", repeat)
-                    history = released_by(name, epsilon, LOAD_WINDOW, history, draw, series=number)
+                    draw = Draw(f"{NAME} forecast {origin}", repeat, number)
+                    history = Contender(name, epsilon, LOAD_WINDOW).release(history, draw)
                 truth = wh[origin : origin + DAY]
                 gaps[AUTOREGRESSION].append(float(np.abs(autoregression(history, DAY) - truth).mean()))
                 gaps[SEASONAL].append(float(np.abs(seasonal(history, DAY) - truth).mean()))
         for metric, every in gaps.items():
             mean = mean_of(every).mean
-            measured.append(measured_for(name, LOAD_WINDOW, epsilon, metric, repeat if repeats > 1 else -1, mean))
+            measured.append(measured_for(name, LOAD_WINDOW, epsilon, metric, repeat, mean))
     return measured
 
 
@@ -124,8 +125,8 @@ def patterns(scope: Scope, name: str, number: int) -> list[Measured]:
     measured = []
     for epsilon in scope.pick(EPSILONS, (1, 4, 8), (8,)):
         for repeat in range(scope.pick(3, 1, 1)):
-            draw = Draw(f"{NAME} patterns", repeat)
-            motifs, discords = found(released_by(name, epsilon, LOAD_WINDOW, wh, draw, series=number))
+            draw = Draw(f"{NAME} patterns", repeat, number)
+            motifs, discords = found(Contender(name, epsilon, LOAD_WINDOW).release(wh, draw))
             # Each household counts as a repeat of its own.
             place = number * 10 + repeat
             for metric, seen, wanted in ((MOTIFS, motifs, true_motifs), (DISCORDS, discords, true_discords)):
@@ -149,7 +150,7 @@ def curves(scope: Scope, window: int, epsilon: float) -> list[Measured]:
     measured = []
     for name in MECHANISMS:
         for repeat in range(scope.pick(30, 10, 3)):
-            seen = released_by(name, epsilon, window, prices, Draw(f"{NAME} curve", repeat))
+            seen = Contender(name, epsilon, window).release(prices, Draw(f"{NAME} curve", repeat))
             value = root_mean_square(fit(seen), true)
             measured.append(measured_for(name, window, epsilon, CURVE, repeat, value))
     return measured
@@ -172,19 +173,26 @@ def section(results: Results) -> Section:
     """Tell what came out."""
     return Section(
         "Future work of the paper: forecasting, patterns, curves",
-        f"Households: learn from eight released weeks (window {LOAD_WINDOW} half hours), forecast the next day, and compare "
-        f"with what was measured then; by an autoregression of order {DAY} and by the same half hour a week before. "
-        f"Patterns: of the {TOP} most alike and the {TOP} most unusual days of a household (matrix profile, 48 half hours), "
+        f"Households: learn from eight released weeks (window {LOAD_WINDOW} half hours), forecast the next day, "
+        "and compare "
+        f"with what was measured then; by an autoregression of order {DAY} and by the same half hour a week "
+        "before. "
+        f"Patterns: of the {TOP} most alike and the {TOP} most unusual days of a household (matrix profile, 48 "
+        "half hours), "
         "how many are found again within half a day. Curves: a smoothing spline through released prices "
         "against the one through the originals.",
         _findings(results),
         [*_figures(results), _table(results)],
         [
-            "The forecast's history ends where the day to forecast begins, and is released as a series of its own: nothing "
+            "The forecast's history ends where the day to forecast begins, and is released as a series of its "
+            "own: nothing "
             "of that day can slip into it.",
-            "In the recall, households and repeats are averaged together; its standard error takes them as independent.",
-            f"Three places hit by chance would give a recall of about {figure(TOP * (PATTERN + 1) / PATTERN_SLOTS, 2)}.",
-            f"The spline's penalty is fixed, so that movements faster than {MONTH} trading days are smoothed to less than "
+            "In the recall, households and repeats are averaged together; its standard error takes them as "
+            "independent.",
+            "Three places hit by chance would give a recall of about "
+            f"{figure(TOP * (PATTERN + 1) / PATTERN_SLOTS, 2)}.",
+            f"The spline's penalty is fixed, so that movements faster than {MONTH} trading days are smoothed to "
+            "less than "
             "half: chosen by cross-validation it would follow each day of a price.",
         ],
     )
@@ -262,7 +270,8 @@ def _figures(results: Results) -> list[Figure]:
         drawn.append(
             Figure(
                 panels(title, parts, Axes("epsilon", words, log=log)),
-                "Mean and standard error. Epsilon: per value for PM and Laplace, claimed for TM/ETM, RanSwitch and "
+                "Mean and standard error. Epsilon: per value for PM and Laplace, claimed for TM/ETM, RanSwitch "
+                "and "
                 "StaSwitch, guaranteed for PureSwitch.",
             )
         )

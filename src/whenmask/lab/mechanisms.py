@@ -8,9 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from whenmask.description import mechanism_named
-from whenmask.errors import ParameterError
 from whenmask.lab.chance import KEY, laplaces
 from whenmask.lab.metrics import carried_forward
+from whenmask.lab.results import Setting
 from whenmask.mechanisms import Temporal
 from whenmask.mechanisms.values import Laplace, Piecewise, RandomizedResponse
 from whenmask.plan import Plan
@@ -28,8 +28,7 @@ LABELS = {
 # TM/ETM leaves slots empty: as 0, as the paper must have had them, or as a practitioner would fill them.
 CARRIED = "Threshold carried"
 VALUE_MECHANISMS = ("Piecewise", "Laplace", "RandomizedResponse", "RandomizedResponse raw")
-SWITCHES = ("StaSwitch", "RanSwitch", "Threshold", "PureSwitch")
-ALL_TEMPORAL = (*SWITCHES, "Backward", "Forward")
+ALL_TEMPORAL = ("StaSwitch", "RanSwitch", "Threshold", "PureSwitch", "Backward", "Forward")
 # The paper's budget of its claim; PureSwitch has no claim, so its epsilon is always that of its guarantee.
 CLAIM, GUARANTEE, VALUE = "claim", "guarantee", "value"
 
@@ -41,10 +40,11 @@ def label(name: str) -> str:
 
 @dataclass(frozen=True)
 class Draw:
-    """Which draw of an experiment: its name and the repeat."""
+    """Which draw it is: what for, the repeat, and the series."""
 
     purpose: str
     repeat: int
+    series: int = 0
 
     @property
     def run(self) -> str:
@@ -52,80 +52,91 @@ class Draw:
         return f"lab {self.purpose} {self.repeat}"
 
 
-@lru_cache(maxsize=512)
-def temporal(name: str, epsilon: float, window: int, basis: str = CLAIM) -> Temporal:
-    """Return a temporal mechanism whose claim (or guarantee, where that is wanted or there is no claim) is epsilon."""
-    calibrate = None if name == "PureSwitch" else basis
-    return mechanism_named(name.removesuffix(" carried"), epsilon, window, calibrate=calibrate)
+@dataclass(frozen=True)
+class Contender:
+    """A mechanism in a comparison.
 
-
-def basis_of(name: str, basis: str = CLAIM) -> str:
-    """Return what epsilon bounds for a mechanism."""
-    if name in VALUE_MECHANISMS:
-        return VALUE
-    return GUARANTEE if name == "PureSwitch" else basis
-
-
-def plan_of(mechanism: Temporal, count: int, draw: Draw, *, series: int = 0) -> Plan:
-    """Return the plan of a draw."""
-    return mechanism.plan(count, key=KEY, series=series, run=draw.run)
-
-
-def released(plan: Plan, values: NDArray[Any], *, carry: bool) -> NDArray[Any]:
-    """Return the values as released, with empty slots as 0 or taking the value before them."""
-    if carry:
-        kept: NDArray[Any] = values[carried_forward(plan.source)]
-        return kept
-    zeroed: NDArray[Any] = plan.apply(values, empty=values.dtype.type(0))
-    return zeroed
-
-
-def perturbed(
-    name: str,
-    epsilon: float,
-    values: NDArray[np.float64],
-    bounds: tuple[float, float],
-    draw: Draw,
-    *,
-    series: int = 0,
-) -> NDArray[np.float64]:
-    """Return numbers perturbed with a budget for each.
-
-    Laplace noise has the scale of `Laplace`, but is drawn from the lab's keystream: OpenDP, which draws it
-    for releases, cannot draw the same twice.
+    Attributes:
+        name: The name of its class, or of a way to use it.
+        epsilon: What it has to promise.
+        window: The window; value mechanisms have none, and are the same at any.
+        basis: Whether epsilon bounds the paper's "claim", or the "guarantee" between series with two timestamps
+            exchanged. PureSwitch has only a guarantee, value mechanisms one for each value.
     """
-    if name == "Piecewise":
-        piecewise = Piecewise(epsilon, lower=bounds[0], upper=bounds[1])
-        moved: NDArray[np.float64] = piecewise.perturb(values, key=KEY, series=series, run=draw.run).values
-        return moved
-    if name == "Laplace":
-        noise = Laplace(epsilon, lower=bounds[0], upper=bounds[1])
-        purpose = f"{noise.identity} {draw.run}"
-        drawn = laplaces(purpose, values.size, noise.scale, series=series).reshape(values.shape)
-        return np.clip(values, *bounds) + drawn
-    raise ParameterError("there is no such mechanism for numbers", name, "choose Piecewise or Laplace")
+
+    name: str
+    epsilon: float
+    window: int
+    basis: str = CLAIM
+
+    @property
+    def changes_values(self) -> bool:
+        """Whether it changes values instead of timestamps."""
+        return self.name in VALUE_MECHANISMS
+
+    @property
+    def promised(self) -> str:
+        """What epsilon bounds in the end."""
+        if self.basis == GUARANTEE or self.name == "PureSwitch":
+            return GUARANTEE
+        return VALUE if self.changes_values else self.basis
+
+    @property
+    def budget(self) -> float:
+        """What there is to spend on each value: half where an exchange, which changes two, must cost epsilon."""
+        return self.epsilon / 2 if self.basis == GUARANTEE else self.epsilon
+
+    @property
+    def mechanism(self) -> Temporal:
+        """The temporal mechanism."""
+        return _temporal(self)
+
+    def setting(self, experiment: str, metric: str, variant: str = "") -> Setting:
+        """Return what a measurement of it is of."""
+        return Setting(experiment, self.name, self.promised, self.window, self.epsilon, metric, variant)
+
+    def plan(self, count: int, draw: Draw) -> Plan:
+        """Return the plan of a draw."""
+        return self.mechanism.plan(count, key=KEY, series=draw.series, run=draw.run)
+
+    def release(self, values: NDArray[Any], draw: Draw, bounds: tuple[float, float] | None = None) -> NDArray[Any]:
+        """Return a series as it releases it; without bounds they are its smallest and largest number."""
+        if self.changes_values:
+            low, high = bounds or (float(values.min()), float(values.max()))
+            return self._perturbed(values.astype(np.float64), low, high, draw)
+        plan = self.plan(len(values), draw)
+        kept: NDArray[Any] = (
+            values[carried_forward(plan.source)]
+            if self.name == CARRIED
+            else plan.apply(values, empty=values.dtype.type(0))
+        )
+        return kept
+
+    def _perturbed(self, values: NDArray[np.float64], low: float, high: float, draw: Draw) -> NDArray[np.float64]:
+        """Return numbers perturbed one by one.
+
+        Laplace noise has the scale of `Laplace`, but is drawn from the lab's keystream: OpenDP, which draws it
+        for releases, cannot draw the same twice.
+        """
+        if self.name == "Piecewise":
+            piecewise = Piecewise(self.budget, lower=low, upper=high)
+            moved: NDArray[np.float64] = piecewise.perturb(
+                values, key=KEY, series=draw.series, run=draw.run
+            ).values
+            return moved
+        noise = Laplace(self.budget, lower=low, upper=high)
+        drawn = laplaces(f"{noise.identity} {draw.run}", values.size, noise.scale, series=draw.series)
+        return np.clip(values, low, high) + drawn.reshape(values.shape)
+
+    def answer(self, bits: NDArray[np.bool_], draw: Draw) -> tuple[NDArray[np.bool_], float]:
+        """Return bits by randomised response, and the probability that each was kept."""
+        response = RandomizedResponse(self.budget)
+        answers: NDArray[np.bool_] = response.perturb(bits, key=KEY, series=draw.series, run=draw.run).values
+        return answers, response.keep / 2**64
 
 
-def released_by(
-    name: str,
-    epsilon: float,
-    window: int,
-    values: NDArray[Any],
-    draw: Draw,
-    *,
-    basis: str = CLAIM,
-    series: int = 0,
-) -> NDArray[Any]:
-    """Return a series of numbers as a mechanism of any kind releases it; bounds are the smallest and largest."""
-    if name in VALUE_MECHANISMS:
-        bounds = float(values.min()), float(values.max())
-        return perturbed(name, epsilon, values.astype(np.float64), bounds, draw, series=series)
-    plan = plan_of(temporal(name, epsilon, window, basis), len(values), draw, series=series)
-    return released(plan, values, carry=name == CARRIED)
-
-
-def answered(epsilon: float, bits: NDArray[np.bool_], draw: Draw) -> tuple[NDArray[np.bool_], float]:
-    """Return bits by randomised response, and the probability that each was kept."""
-    response = RandomizedResponse(epsilon)
-    answers: NDArray[np.bool_] = response.perturb(bits, key=KEY, series=0, run=draw.run).values
-    return answers, response.keep / 2**64
+@lru_cache(maxsize=512)
+def _temporal(contender: Contender) -> Temporal:
+    name = contender.name.removesuffix(" carried")
+    calibrate = None if name == "PureSwitch" else contender.basis
+    return mechanism_named(name, contender.epsilon, contender.window, calibrate=calibrate)

@@ -16,7 +16,7 @@ VERDICTS = {
     "does not hold": "fails",
     "beyond the paper": "ours",
 }
-MARKS = {"holds": "✓", "part": "◐", "fails": "✗", "ours": "＋"}
+MARKS = {"holds": "✓", "part": "◐", "fails": "✗", "ours": "→"}
 
 
 def page(record: Record, sections: Sequence[tuple[str, Section]]) -> str:
@@ -32,14 +32,15 @@ def _header(record: Record, sections: Sequence[tuple[str, Section]]) -> str:
     rows = "".join(_summary(name, each) for name, each in sections)
     return f"""<header>
 <h1>The paper, reproduced</h1>
-<p class="lead">Every table and figure of <em>Stateful Switch: Optimized Time Series Release with Local Differential
-Privacy</em>, measured again, and further.</p>
+<p class="lead">Every table and figure of <em>Stateful Switch: Optimized Time Series Release with Local
+Differential Privacy</em>, measured again, and further.</p>
 <dl class="facts">{listed}</dl>
 </header>
-<nav><table class="summary"><tr><th>experiment</th><th>holds</th><th>in part</th><th>does not</th></tr>{rows}</table></nav>
-<p class="small">An epsilon is what a mechanism's paper <em>claims</em>, unless the section says that it is guaranteed;
-PureSwitch has no claim, its epsilon is always guaranteed, with delta 0. The two are promises of different strength:
-see “At equal guarantee”.</p>"""
+<nav><table class="summary">
+<tr><th>statements of the paper</th><th>hold</th><th>in part</th><th>do not</th></tr>{rows}</table></nav>
+<p class="small">An epsilon is what a mechanism's paper <em>claims</em>, unless the section says that it is
+guaranteed; PureSwitch has no claim, its epsilon is always guaranteed, with delta 0. The two are promises of
+different strength: see “At equal guarantee”.</p>"""
 
 
 def _summary(name: str, section: Section) -> str:
@@ -83,8 +84,8 @@ def _table(table: Table) -> str:
 
 
 def _footer(record: Record) -> str:
-    return (
-        f'<footer><p class="small">whenmask {escape(record.version)}. Every draw comes from a testing key, so a re-run '
-        "gives the same numbers. One row for each repeat is in measurements.parquet, one for each mean in results.csv.</p>"
-        "</footer>"
+    words = (
+        "Every draw comes from a testing key, so a re-run gives the same numbers. A row for each repeat is in "
+        "measurements.parquet, one for each mean in results.csv."
     )
+    return f'<footer><p class="small">whenmask {escape(record.version)}. {words}</p></footer>'

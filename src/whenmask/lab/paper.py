@@ -5,8 +5,8 @@ What stands only in a plot cannot be read off to a digit; there the statements o
 
 SOURCE = "Stateful Switch: Optimized Time Series Release with Local Differential Privacy"
 
-# Table "Total Cost of Larger Privacy Budgets (k = 10)" from epsilon 7 on; up to 6 an earlier table of the same, which
-# the paper's source holds but does not print, to one digit after the point.
+# Table "Total Cost of Larger Privacy Budgets (k = 10)" from epsilon 7 on; up to 6 an earlier table of the same,
+# which the paper's source holds but does not print, to one digit after the point.
 COSTS: dict[str, dict[int, str]] = {
     "Threshold": dict(
         zip(
@@ -87,6 +87,7 @@ NMI = {
     "StaSwitch": (0.624, 0.650, 0.703, 0.725, 0.756, 0.745, 0.858, 0.928),
 }
 
-# Introduction: TM's error of counts over randomised response's, window 10, epsilon 1; TM's largest epsilon, window 4.
+# Introduction: TM's error of counts over randomised response's at window 10 and epsilon 1; TM's largest epsilon at
+# window 4.
 TIMES_WORSE = 382
 LARGEST_EPSILON = 2.19

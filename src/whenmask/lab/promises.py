@@ -1,7 +1,7 @@
 """Experiment 6a: the same comparisons at equal guarantee instead of equal claim.
 
-The neighbours are the paper's: two series that differ by exchanging two timestamps less than a window apart. Changing
-values one by one, an exchange changes two of them, so a value mechanism gets half of epsilon for each.
+The neighbours are the paper's: two series that differ by exchanging two timestamps less than a window apart. An
+exchange changes two values, so a mechanism that changes values one by one gets half of epsilon for each.
 """
 
 from whenmask.choice import least_epsilon
@@ -9,16 +9,8 @@ from whenmask.lab import averages, counts
 from whenmask.lab.datasets import rises, stock
 from whenmask.lab.experiment import Experiment, Figure, Finding, Scope, Section, Table, Task, compared, computed
 from whenmask.lab.figures import Axes, Line, Panel, panels
-from whenmask.lab.mechanisms import (
-    CLAIM,
-    GUARANTEE,
-    VALUE_MECHANISMS,
-    Draw,
-    label,
-    released_by,
-    temporal,
-)
-from whenmask.lab.results import Measured, Results, Setting
+from whenmask.lab.mechanisms import CLAIM, GUARANTEE, Contender, Draw, label
+from whenmask.lab.results import Measured, Results
 from whenmask.lab.words import figure, listed, share
 from whenmask.mechanisms import PureSwitch, RanSwitch
 
@@ -34,26 +26,21 @@ NUMBERS, BITS = (
 DELTAS = (1e-1, 1e-2, 1e-3, 1e-4, 1e-6)
 
 
-def setting(mechanism: str, basis: str, window: int, epsilon: float, metric: str) -> Setting:
-    """Return a setting of this experiment."""
-    return Setting(NAME, mechanism, basis, window, epsilon, metric)
-
-
 def promised(_: Scope, window: int, epsilon: int) -> list[Measured]:
     """Compute cost and delta where epsilon is guaranteed."""
     measured = []
     for name in PROVED:
-        mechanism = temporal(name, epsilon, window, GUARANTEE)
-        place = setting(name, GUARANTEE, window, epsilon, "expected cost")
-        measured.append(computed(place, mechanism.expected_cost()))
-        place = setting(name, GUARANTEE, window, epsilon, "delta")
-        measured.append(computed(place, mechanism.guarantee.delta))
+        contender = Contender(name, epsilon, window, GUARANTEE)
+        mechanism = contender.mechanism
+        measured.append(computed(contender.setting(NAME, "expected cost"), mechanism.expected_cost()))
+        measured.append(computed(contender.setting(NAME, "delta"), mechanism.guarantee.delta))
     return measured
 
 
 def held(_: Scope, name: str, epsilon: int) -> list[Measured]:
     """Compute or audit the delta that really holds where epsilon is claimed."""
-    mechanism = temporal(name, epsilon, WINDOW, CLAIM)
+    contender = Contender(name, epsilon, WINDOW)
+    mechanism = contender.mechanism
     found = [("claimed delta", mechanism.claim.delta if mechanism.claim else 0.0)]
     if name in ("RanSwitch", "Backward"):
         found.append(("delta, proved", mechanism.guarantee.delta_at(epsilon)))
@@ -62,7 +49,7 @@ def held(_: Scope, name: str, epsilon: int) -> list[Measured]:
     if name == "StaSwitch":
         interval = mechanism.guarantee.interval or (0.0, 1.0)
         found += [("delta, audited from", interval[0]), ("delta, audited to", interval[1])]
-    return [computed(setting(name, CLAIM, WINDOW, epsilon, metric), value) for metric, value in found]
+    return [computed(contender.setting(NAME, metric), value) for metric, value in found]
 
 
 def at_delta(_: Scope, window: int) -> list[Measured]:
@@ -77,7 +64,7 @@ def at_delta(_: Scope, window: int) -> list[Measured]:
             "PureSwitch": PureSwitch(epsilon, window=window).expected_cost(),
         }
         for name, cost in costs.items():
-            place = Setting(NAME, name, GUARANTEE, window, epsilon, "cost at delta", f"{delta:g}")
+            place = Contender(name, epsilon, window, GUARANTEE).setting(NAME, "cost at delta", f"{delta:g}")
             measured.append(computed(place, cost))
     return measured
 
@@ -90,15 +77,9 @@ def used(scope: Scope, epsilon: int) -> list[Measured]:
     for repeat in range(scope.pick(50, 10, 3)):
         draw = Draw(NAME, repeat)
         for name in NUMBERS:
-            budget = epsilon / 2 if name in VALUE_MECHANISMS else epsilon
-            seen = released_by(name, budget, WINDOW, prices, draw, basis=GUARANTEE)
-            place = setting(name, GUARANTEE, WINDOW, epsilon, "")
-            measured += averages.errors(place, seen, prices, RANGES, repeat)
+            measured += averages.errors(Contender(name, epsilon, WINDOW, GUARANTEE), NAME, prices, draw, RANGES)
         for name in BITS:
-            budget = epsilon / 2 if name in VALUE_MECHANISMS else epsilon
-            seen = counts.counted(name, budget, WINDOW, ups, draw, GUARANTEE)
-            place = Setting(NAME, name, GUARANTEE, WINDOW, epsilon, "", "counts")
-            measured += counts.errors(place, seen, ups, repeat)
+            measured += counts.errors(Contender(name, epsilon, WINDOW, GUARANTEE), NAME, ups, draw)
     return measured
 
 
@@ -118,18 +99,24 @@ def section(results: Results) -> Section:
     """Tell what came out."""
     return Section(
         "At equal guarantee",
-        "The figures above give each mechanism the epsilon that its paper claims. Here epsilon is what is guaranteed, in the "
+        "The figures above give each mechanism the epsilon that its paper claims. Here epsilon is what is "
+        "guaranteed, in the "
         "standard reading of differential privacy, for an exchange of two timestamps less than a window apart; "
         "what is left over is delta: the probability with which a release may simply tell.",
         _findings(results),
         [_promises(results), _equal_delta(results), *_figures(results), _truth(results)],
         [
-            "RanSwitch's delta is exact: no smaller one holds. It is the price of its lower cost at the same epsilon.",
-            "StaSwitch, TM/ETM and FPM have no proved guarantee, so they cannot appear here. The last table shows what is "
-            "known of their delta at the epsilon they claim: proved lower bounds, and for StaSwitch an audit, which "
+            "RanSwitch's delta is exact: no smaller one holds. It is the price of its lower cost at the same "
+            "epsilon.",
+            "StaSwitch, TM/ETM and FPM have no proved guarantee, so they cannot appear here. The last table "
+            "shows what is "
+            "known of their delta at the epsilon they claim: proved lower bounds, and for StaSwitch an audit, "
+            "which "
             "is evidence and not a proof.",
-            "PM, Laplace and randomised response guarantee epsilon with delta 0 for an exchange at any distance, when "
-            "half of it is spent on each value. They protect against more than an exchange: values are hidden too.",
+            "PM, Laplace and randomised response guarantee epsilon with delta 0 for an exchange at any distance, "
+            "when "
+            "half of it is spent on each value. They protect against more than an exchange: values are hidden "
+            "too.",
             "Clustering at equal guarantee stands with the trajectories.",
         ],
     )
@@ -182,7 +169,8 @@ def _findings(results: Results) -> list[Finding]:
         Finding(
             "Temporal against value perturbation, at equal guarantee for an exchange",
             "beyond the paper",
-            f"PM's moving averages have {figure(min(times), 2)} to {figure(max(times), 2)} times PureSwitch's error",
+            f"PM's moving averages have {figure(min(times), 2)} to {figure(max(times), 2)} times PureSwitch's "
+            "error",
         ),
     ]
 

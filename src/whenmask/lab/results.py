@@ -130,7 +130,7 @@ class Results:
 
 
 def write_measurements(folder: Path, measurements: list[Measured]) -> None:
-    """Write one row for each repeat (measurements.parquet), and one for each mean (results.csv, results.parquet)."""
+    """Write a row for each repeat (measurements.parquet) and for each mean (results.csv, results.parquet)."""
     columns = {
         name: [getattr(each.setting, name) for each in measurements]
         for name in (field.name for field in fields(Setting))
