@@ -9,14 +9,14 @@ import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from whenmask.errors import ParameterError, whole_number
+from whenmask.errors import FileError, ParameterError, whole_number
 from whenmask.lab import allocation, averages, bills, clusters, cost, counts, future, promises
 from whenmask.lab.datasets import LOADERS
 from whenmask.lab.document import document
 from whenmask.lab.experiment import Experiment, Scope, Section
 from whenmask.lab.page import page
 from whenmask.lab.record import Record, Source
-from whenmask.lab.results import Results, read_measurements, write_measurements
+from whenmask.lab.results import Measured, Results, read_measurements, write_measurements
 from whenmask.lab.running import check_packages, run_tasks
 
 EXPERIMENTS: dict[str, Experiment] = {
@@ -53,7 +53,8 @@ def reproduce(
     Args:
         scope: What is to be run, and on what.
         output: The folder to write to; it is made if it is not there.
-        only: The names of the experiments; all by default.
+        only: The names of the experiments; all by default. What is in the folder of others is kept, if it was
+            measured with the same settings, data and version.
         workers: How many processes; by default one for each core.
         version: The version of the package, for the page.
         progress: Is called with the number of tasks, and returns what is called after each.
@@ -70,9 +71,29 @@ def reproduce(
     advance = progress(len(tasks)) if progress else lambda: None
     measurements = run_tasks(tasks, workers=count, advance=advance)
     output.mkdir(parents=True, exist_ok=True)
+    record = Record(scope.effort, [each.name for each in experiments], sources, version)
+    if only and (kept := _kept(output, record)):
+        record, earlier = kept
+        measurements = earlier + measurements
     write_measurements(output, measurements)
-    Record(scope.effort, [each.name for each in experiments], sources, version).write(output)
+    record.write(output)
     return redraw(output)
+
+
+def _kept(output: Path, record: Record) -> tuple[Record, list[Measured]] | None:
+    """Return what is in the folder of other experiments, with a record of all, if the settings are the same."""
+    try:
+        earlier, measurements = Record.read(output), read_measurements(output)
+    except FileError:
+        return None
+    known = {source.name: source for source in earlier.sources}
+    changed = any(known.get(source.name, source) != source for source in record.sources)
+    if changed or (earlier.effort, earlier.version) != (record.effort, record.version):
+        return None
+    every = [name for name in EXPERIMENTS if name in {*earlier.experiments, *record.experiments}]
+    sources = list((known | {source.name: source for source in record.sources}).values())
+    others = [each for each in measurements if each.setting.experiment not in record.experiments]
+    return Record(record.effort, every, sources, record.version), others
 
 
 def redraw(output: Path) -> list[tuple[str, Section]]:

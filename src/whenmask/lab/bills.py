@@ -122,21 +122,18 @@ def section(results: Results) -> Section:
     return Section(
         "The smart meter of the introduction",
         "Half-hourly readings of households for a year, in Wh. What a bill needs: the total of each month. What "
-        "a network "
-        "planner needs: the mean load of each half hour of the day and its peak hour. What should be hidden: "
-        "when on a "
-        "given day most was used. Windows of 6, 12, 24 and 48 half hours: from three hours to a day.",
+        "a network planner needs: the mean load of each half hour of the day and its peak hour. What should be "
+        "hidden: when on a given day most was used. Windows of 6, 12, 24 and 48 half hours: from three hours to "
+        "a day.",
         _findings(results),
         [*_figures(results), _table(results)],
         [
             "A year released as one series changes a month's total only by what crosses its two ends. Released "
-            "month by "
-            "month, switching keeps it exactly, to the last Wh; TM/ETM does not, since it loses values, and "
-            "noise does not.",
+            "month by month, switching keeps it exactly, to the last Wh; TM/ETM does not, since it loses "
+            "values, and noise does not.",
             "“Daily peak within an hour” is the share of days on which the largest reading stands at most one "
-            "half hour from "
-            "where it was: the lower, the better it is hidden. Guessing a fixed time is right more often than "
-            "never.",
+            "half hour from where it was: the lower, the better it is hidden. Guessing a fixed time is right "
+            "more often than never.",
             "TM/ETM's empty slots take the last value before them.",
         ],
     )
@@ -166,10 +163,9 @@ def _findings(results: Results) -> list[Finding]:
         Finding(
             "Readings must be accurately reflected in the bills",
             "holds" if all(kept) else "does not hold",
-            "month by month every total is exact with every switch mechanism; in one series for the year a total "
-            "is off by "
-            f"{figure(worst, 2)}% at most on average. TM/ETM is off by up to {figure(lost, 2)}%, Laplace by up to "
-            f"{figure(noise, 2)}%, month by month",
+            "month by month every total is exact with every switch mechanism; in one series for the year a "
+            f"total is off by {figure(worst, 2)}% at most on average. TM/ETM is off by up to {figure(lost, 2)}%, "
+            f"Laplace by up to {figure(noise, 2)}%, month by month",
         ),
         Finding("What PureSwitch at epsilon 4 keeps and hides", "beyond the paper", "; ".join(texts) or "–"),
     ]

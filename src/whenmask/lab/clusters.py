@@ -143,25 +143,20 @@ def section(results: Results) -> Section:
     return Section(
         "Clustering of trajectories",
         f"k-medoids in {GROUPS} groups on released trips, window {WINDOW}, compared with the groups of the "
-        "originals by "
-        "normalised mutual information (1: the same groups, 0: unrelated). Both algorithms start from Park and "
-        "Jun's own "
-        "initial medoids, the objects with the smallest Σ d_ij/Σ d_il.",
+        "originals by normalised mutual information (1: the same groups, 0: unrelated). Both algorithms start "
+        "from Park and Jun's own initial medoids, the objects with the smallest Σ d_ij/Σ d_il.",
         findings(results),
         [_figure(results), _table(results), _equal(results)],
         [
             "The distance between two trips is the root mean square of the distances between positions at the "
-            "same "
-            "timestamp. The paper does not say which distance it took.",
+            "same timestamp. The paper does not say which distance it took.",
             "Empty slots of TM/ETM take the position before them: positions of 0 would lie in another part of "
             "the world.",
             "PM spends half of epsilon on each coordinate, within bounds that hold 99.8% of the positions. The "
-            "paper "
-            "does not say how it did.",
-            "The paper's 6,307 trips are those of Porto with a point every 15 seconds; where others stand in for "
-            "them, "
-            "with a point a minute, a window of 10 means ten minutes instead of two and a half, so NMI is not "
-            "comparable digit by digit, only its order.",
+            "paper does not say how it did.",
+            "The paper's 6,307 trips are those of Porto with a point every 15 seconds; where others stand in "
+            "for them, with a point a minute, a window of 10 means ten minutes instead of two and a half, so "
+            "NMI is not comparable digit by digit, only its order.",
         ],
     )
 

@@ -70,18 +70,15 @@ def section(results: Results) -> Section:
     return Section(
         "Frequency counting",
         "How many days have risen so far, at every day: a bit is up if the close is above the day before. The "
-        "paper's "
-        "metric is √(Σ(c − c′)²)/n. Randomised response is counted raw, as the answers come, and corrected for "
-        "its known error.",
+        "paper's metric is √(Σ(c − c′)²)/n. Randomised response is counted raw, as the answers come, and "
+        "corrected for its known error.",
         findings(results),
         [_figure(results), _table(results, PAPER_ERROR), _table(results, RMSE)],
         [
-            "Randomised response spends epsilon on each day's bit, and knows no window: its curve is the same in "
-            "all "
-            "panels.",
+            "Randomised response spends epsilon on each day's bit, and knows no window: its curve is the same "
+            "in all panels.",
             "An empty slot counts as not up, as in the paper, or takes the bit before it. With 'up' on fewer "
-            "than half "
-            "of the days, carrying forward mends most of what is missing.",
+            "than half of the days, carrying forward mends most of what is missing.",
             "The paper's figure is a plot without numbers, so its text is compared.",
         ],
     )

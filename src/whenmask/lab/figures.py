@@ -62,10 +62,11 @@ class Line:
 
 @dataclass(frozen=True)
 class Panel:
-    """One drawing of several: a title and its curves."""
+    """One drawing of several: a title, its curves, and the name of its upright axis if it has one of its own."""
 
     title: str
     lines: Sequence[Line]
+    y: str = ""
 
 
 @dataclass(frozen=True)
@@ -104,7 +105,7 @@ def legend(lines: Sequence[Line]) -> tuple[str, float]:
     entries = {line.legend: line.mechanism for line in lines}
     parts, x, y = [], float(LEFT - 30), float(TOP)
     for name, mechanism in entries.items():
-        wide = 44 + 7.2 * len(name)
+        wide = 58 + 6.6 * len(name)
         if x + wide > WIDTH:
             x, y = float(LEFT - 30), y + LEGEND_ROW
         parts.append(f'<line class="curve {slug(mechanism)}" x1="{x}" x2="{x + 28}" y1="{y}" y2="{y}"/>')
@@ -158,7 +159,7 @@ def _panel(panel: Panel, axes: Axes, limits: tuple[float, float], place: tuple[f
         parts.append(_curve(line, frame, upright))
     middle = (left + right) / 2
     parts.append(f'<text class="name" x="{left - 40}" y="{top - 26}">{escape(panel.title)}</text>')
-    parts.append(f'<text class="axis-name" x="{left - 40}" y="{top - 10}">{escape(axes.y)}</text>')
+    parts.append(f'<text class="axis-name" x="{left - 40}" y="{top - 10}">{escape(panel.y or axes.y)}</text>')
     parts.append(
         f'<text class="axis-name" x="{middle:.1f}" y="{bottom + 36}" text-anchor="middle">{escape(axes.x)}</text>'
     )

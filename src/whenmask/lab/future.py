@@ -174,26 +174,21 @@ def section(results: Results) -> Section:
     return Section(
         "Future work of the paper: forecasting, patterns, curves",
         f"Households: learn from eight released weeks (window {LOAD_WINDOW} half hours), forecast the next day, "
-        "and compare "
-        f"with what was measured then; by an autoregression of order {DAY} and by the same half hour a week "
-        "before. "
-        f"Patterns: of the {TOP} most alike and the {TOP} most unusual days of a household (matrix profile, 48 "
-        "half hours), "
-        "how many are found again within half a day. Curves: a smoothing spline through released prices "
-        "against the one through the originals.",
+        f"and compare with what was measured then; by an autoregression of order {DAY} and by the same half hour "
+        f"a week before. Patterns: of the {TOP} most alike and the {TOP} most unusual days of a household "
+        "(matrix profile, 48 half hours), how many are found again within half a day. Curves: a smoothing "
+        "spline through released prices against the one through the originals.",
         _findings(results),
         [*_figures(results), _table(results)],
         [
             "The forecast's history ends where the day to forecast begins, and is released as a series of its "
-            "own: nothing "
-            "of that day can slip into it.",
+            "own: nothing of that day can slip into it.",
             "In the recall, households and repeats are averaged together; its standard error takes them as "
             "independent.",
             "Three places hit by chance would give a recall of about "
             f"{figure(TOP * (PATTERN + 1) / PATTERN_SLOTS, 2)}.",
             f"The spline's penalty is fixed, so that movements faster than {MONTH} trading days are smoothed to "
-            "less than "
-            "half: chosen by cross-validation it would follow each day of a price.",
+            "less than half: chosen by cross-validation it would follow each day of a price.",
         ],
     )
 
@@ -271,8 +266,7 @@ def _figures(results: Results) -> list[Figure]:
             Figure(
                 panels(title, parts, Axes("epsilon", words, log=log)),
                 "Mean and standard error. Epsilon: per value for PM and Laplace, claimed for TM/ETM, RanSwitch "
-                "and "
-                "StaSwitch, guaranteed for PureSwitch.",
+                "and StaSwitch, guaranteed for PureSwitch.",
             )
         )
     parts = [

@@ -11,8 +11,8 @@ FIRST_PRICE, LAST_PRICE, VOLATILITY = 0.6201, 20.49, 0.0162
 # A step of the price relatively to it: with it the close is unchanged on about one day of seven, as the real one.
 TICK = 0.006
 
-# Trips on a street grid: blocks of 120 metres, which a taxi drives in 15 seconds; how far from the middle trips start
-# (one standard deviation, in blocks), the chance to turn to either side, how long a taxi stands and how often.
+# Trips on a street grid: blocks of 120 metres, which a taxi drives in 15 seconds; how far from the middle trips
+# begin, in blocks (one standard deviation); the chance to turn to either side; how long and how often taxis stand.
 BLOCK, SPREAD, POINTS, SECONDS, SPEED = 120.0, 25.0, 300, 15, 8.0
 TURN, HALT, STANDING = 1 / 16, 20, 0.25
 

@@ -10,7 +10,7 @@ def figure(value: float, digits: int = 3) -> str:
 
     Example:
         >>> figure(0.0012345), figure(3.14159), figure(12345.6), figure(-0.5), figure(0)
-        ('1.23e−3', '3.14', '12,346', '−0.5', '0')
+        ('1.23e−3', '3.14', '12,346', '−0.500', '0')
     """
     if not math.isfinite(value):
         return "–"
@@ -24,7 +24,6 @@ def figure(value: float, digits: int = 3) -> str:
         text = f"{value:,.0f}"
     else:
         text = f"{value:.{max(0, digits - 1 - size)}f}"
-        text = text.rstrip("0").rstrip(".") if "." in text else text
     return text.replace("-", "−")
 
 
