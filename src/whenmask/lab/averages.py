@@ -89,9 +89,17 @@ def _wins(results: Results, one: str, other: str) -> list[tuple[str, float, floa
     return [(f"window {p[0]}, epsilon {p[1]:g}, {p[2]}", a, b) for p, a, b in found]
 
 
-def _orders(results: Results, other: str) -> tuple[float, float]:
-    ratios = [math.log10(pm / rest) for _, pm, rest in _wins(results, "Piecewise", other)]
-    return min(ratios), max(ratios)
+def _orders_of_magnitude(results: Results) -> Finding:
+    """Compare how far PM lies above the others, rounded to whole orders of magnitude."""
+    texts, cases = [], []
+    for other, low, high in (("Threshold", 1, 3), ("RanSwitch", 3, 5), ("StaSwitch", 3, 5)):
+        orders = [math.log10(pm / rest) for _, pm, rest in _wins(results, "Piecewise", other)]
+        met = [low <= round(order) <= high for order in orders]
+        cases += met
+        span = f"{figure(min(orders), 2)} to {figure(max(orders), 2)}"
+        texts.append(f"{span} above {label(other)}, as said in {share(met)}")
+    said = "PM lies 1 to 3 orders of magnitude above TM/ETM, 3 to 5 above RanSwitch and StaSwitch"
+    return Finding(said, verdict(cases), "orders of magnitude: " + "; ".join(texts))
 
 
 def findings(results: Results) -> list[Finding]:
@@ -104,14 +112,6 @@ def findings(results: Results) -> list[Finding]:
         for place, pm, rest in _wins(results, "Piecewise", other)
         if pm <= rest
     ]
-    spans = {other: _orders(results, other) for other in rivals}
-    said_spans = {"Threshold": (1, 3), "RanSwitch": (3, 5), "StaSwitch": (3, 5)}
-    within = [
-        said_spans[other][0] - 0.5 <= edge <= said_spans[other][1] + 0.5
-        for other in rivals
-        for edge in spans[other]
-    ]
-    text = "; ".join(f"{figure(low, 2)} to {figure(high, 2)} above {label(o)}" for o, (low, high) in spans.items())
     beats = [a < b for one in ("RanSwitch", "StaSwitch") for _, a, b in _wins(results, one, "Threshold")]
     lost = [
         f"{label(one)} at {place}"
@@ -127,11 +127,7 @@ def findings(results: Results) -> list[Finding]:
             verdict(worst),
             f"in {share(worst)} comparisons; not above {listed(better, 4)}" if better else "always",
         ),
-        Finding(
-            "PM lies 1 to 3 orders of magnitude above TM/ETM, 3 to 5 above RanSwitch and StaSwitch",
-            verdict(within),
-            f"orders of magnitude: {text}",
-        ),
+        _orders_of_magnitude(results),
         Finding(
             "RanSwitch and StaSwitch outperform TM/ETM",
             verdict(beats),

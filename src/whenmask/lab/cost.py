@@ -128,7 +128,7 @@ def _paper_findings(results: Results) -> list[Finding]:
     ]
     lost = [
         f"window {place[0]}, epsilon {place[1]:g}"
-        for place, sta, threshold in pairs["StaSwitch"]
+        for place, sta, threshold in sorted(pairs["StaSwitch"])
         if sta > threshold
     ]
     flat = {epsilon: mean.mean for epsilon, mean in costs.curve(mechanism="Threshold", window=10) if epsilon >= 8}

@@ -75,14 +75,14 @@ def stock(folder: Path | None) -> Data:
     path = _found(folder, "ge.us.csv", "*.us.csv")
     if path is None:
         return Data("Stock-N", f"generated twin, a price walk of {twins.PRICES:,} days", False, twins.price_walk())
-    rows = _rows(path, "SELECT Date AS day, TRY_CAST(Close AS DOUBLE) AS close FROM {file}")
+    rows = _rows(path, f"SELECT {_as('DATE', 'Date')} AS day, {_as('DOUBLE', 'Close')} AS close FROM {{file}}")
     closes = np.ma.filled(rows["close"].astype(np.float64), np.nan)
     if closes.size < 100 or not np.isfinite(closes).all() or (closes <= 0).any():
         got = (
             f"{closes.size:,} rows, {int((~(closes > 0)).sum())} of them without a positive price, in {path.name}"
         )
         raise DataError("the daily prices are damaged", got, "each row needs a `Date` and a positive `Close`")
-    if not (rows["day"][1:] > rows["day"][:-1]).all():
+    if np.ma.getmaskarray(rows["day"]).any() or not (rows["day"][1:] > rows["day"][:-1]).all():
         raise DataError("the days of the prices are not in order", path.name, "each day once, the earliest first")
     return Data("Stock-N", f"{path.name}, {closes.size:,} days", True, closes, _digest(path))
 
@@ -132,15 +132,14 @@ def meters(folder: Path | None) -> Data:
         return Data("Meters", f"generated twin, {len(made)} households", False, made)
     rows = _rows(
         path,
-        "SELECT meter, month(time) AS month, hour(time) * 2 + minute(time) // 30 AS clock,"
-        " CAST(round(TRY_CAST(kwh AS DOUBLE) * 1000) AS BIGINT) AS wh FROM {file} ORDER BY meter, time",
+        "SELECT meter, month(taken) AS month, hour(taken) * 2 + minute(taken) // 30 AS clock, wh FROM ("
+        f"SELECT meter, {_as('TIMESTAMP', 'time')} AS taken,"
+        f" TRY_CAST(round({_as('DOUBLE', 'kwh')} * 1000) AS BIGINT) AS wh FROM {{file}}) ORDER BY meter, taken",
     )
     if any(np.ma.getmaskarray(column).any() for column in rows.values()):
         raise DataError("readings are missing or no numbers", path.name, "each row: `meter`, `time`, `kwh`")
-    _, starts = np.unique(rows["meter"].astype(str), return_index=True)
-    parts = zip(
-        *(np.split(rows[name].astype(np.int64), starts[1:]) for name in ("wh", "month", "clock")), strict=True
-    )
+    starts = np.flatnonzero(rows["meter"][1:] != rows["meter"][:-1]) + 1
+    parts = zip(*(np.split(rows[name].astype(np.int64), starts) for name in ("wh", "month", "clock")), strict=True)
     whole = [Meter(*part) for part in parts if part[0].size >= YEAR]
     if not whole:
         raise DataError("no meter was read for a whole year", path.name, f"{YEAR:,} half hours or more are needed")
@@ -176,12 +175,12 @@ def _trips(path: Path) -> NDArray[np.float64]:
     """Return the first points of all trips that are long enough."""
     columns = {name.lower() for name in _columns(path)}
     if "polyline" in columns:
-        lists = "TRY_CAST(POLYLINE AS DOUBLE[][])"
-        broken = _rows(path, f"SELECT count(*) AS bad FROM {{file}} WHERE {lists} IS NULL")  # noqa: S608 - fixed text
+        lists = _as("DOUBLE[][]", "POLYLINE")
+        broken = _rows(path, f"SELECT count(*) AS bad FROM {{file}} WHERE {lists} IS NULL")
         if broken["bad"][0]:
             got = f"{int(broken['bad'][0]):,} rows in {path.name}"
             raise DataError("a POLYLINE is damaged", got, "each is a list of [longitude, latitude], as JSON")
-        query = f"SELECT list_transform({lists}, p -> p[1]) AS lon, list_transform({lists}, p -> p[2]) AS lat"
+        query = f"SELECT [p[1] for p in {lists}] AS lon, [p[2] for p in {lists}] AS lat"
         query += " FROM {file}"
     elif {"lon_e6", "lat_e6"} <= columns:
         query = "SELECT [x / 1e6 for x in lon_e6] AS lon, [y / 1e6 for y in lat_e6] AS lat FROM {file}"
@@ -189,18 +188,26 @@ def _trips(path: Path) -> NDArray[np.float64]:
         query = "SELECT [p[1] for p in points] AS lon, [p[2] for p in points] AS lat FROM {file}"
     elif {"time", "lon", "lat"} <= columns and columns & {"id", "trip_id"}:
         trip = "trip_id" if "trip_id" in columns else "id"
-        query = (
-            f"SELECT list(lon ORDER BY time) AS lon, list(lat ORDER BY time) AS lat FROM {{file}} GROUP BY {trip}"  # noqa: S608
-        )
-        query += f" ORDER BY {trip}"
+        # Times are timestamps or numbers; in a CSV all is text until it is cast.
+        order = f"{_as('TIMESTAMP', 'time')}, {_as('DOUBLE', 'time')}"
+        lists = ", ".join(f"list({_as('DOUBLE', name)} ORDER BY {order}) AS {name}" for name in ("lon", "lat"))
+        query = f"SELECT {lists} FROM {{file}} GROUP BY {trip} ORDER BY {trip}"
     else:
         wanted = "POLYLINE; or trip_id, lon_e6, lat_e6; or id, time, lon, lat"
         raise DataError("the file has no columns of trips", f"{path.name}", f"needed: {wanted}")
-    first = f"SELECT lon[1:{POINTS}] AS lon, lat[1:{POINTS}] AS lat FROM ({query})"  # noqa: S608
+    first = f"SELECT lon[1:{POINTS}] AS lon, lat[1:{POINTS}] AS lat FROM ({query})"
     rows = _rows(path, f"{first} WHERE len(lon) >= {POINTS} AND len(lat) >= {POINTS}")
     if not len(rows["lon"]):
         return np.empty((0, POINTS, 2))
     return np.stack([np.stack(rows["lon"]), np.stack(rows["lat"])], axis=-1).astype(np.float64)
+
+
+def _as(kind: str, column: str) -> str:
+    """Return a column as a type, null where it is none.
+
+    Not a bare TRY_CAST: DuckDB moves that into its reader of CSV, which then refuses the whole file.
+    """
+    return f"TRY_CAST(trim(CAST({column} AS VARCHAR)) AS {kind})"
 
 
 def _columns(path: Path) -> list[str]:
@@ -217,7 +224,11 @@ def _rows(path: Path, query: str) -> dict[str, Any]:
 def _relation(path: Path, query: str) -> duckdb.DuckDBPyRelation:
     """Return what a query says of a file; DuckDB knows Parquet and CSV, compressed or not."""
     name = str(path).replace("'", "''")
-    file = f"read_parquet('{name}')" if path.suffix == ".parquet" else f"read_csv('{name}', header=true)"
+    file = (
+        f"read_parquet('{name}')"
+        if path.suffix == ".parquet"
+        else f"read_csv('{name}', header=true, all_varchar=true)"
+    )
     try:
         return duckdb.connect().sql(query.format(file=file))
     except duckdb.Error as error:
