@@ -53,7 +53,7 @@ def reproduce(
         data: The folder of the data files; see `whenmask data`. What is not there is made up, and says so.
         output: The folder to write to.
         only: An experiment to run; repeat it for several. By default all. Results of others in the output folder
-            are kept if they were measured with the same settings and data.
+            are kept if they were measured on the same data.
         quick: Fewer repeats and less data: minutes instead of a coffee break.
         workers: How many processes; by default one for each core.
         redraw: Measure nothing: draw the page again from the results in the output folder.

@@ -54,7 +54,7 @@ def reproduce(
         scope: What is to be run, and on what.
         output: The folder to write to; it is made if it is not there.
         only: The names of the experiments; all by default. What is in the folder of others is kept, if it was
-            measured with the same settings, data and version.
+            measured on the same data with the same version; the page says with which settings.
         workers: How many processes; by default one for each core.
         version: The version of the package, for the page.
         progress: Is called with the number of tasks, and returns what is called after each.
@@ -71,7 +71,7 @@ def reproduce(
     advance = progress(len(tasks)) if progress else lambda: None
     measurements = run_tasks(tasks, workers=count, advance=advance)
     output.mkdir(parents=True, exist_ok=True)
-    record = Record(scope.effort, [each.name for each in experiments], sources, version)
+    record = Record({each.name: scope.effort for each in experiments}, sources, version)
     if only and (kept := _kept(output, record)):
         record, earlier = kept
         measurements = earlier + measurements
@@ -81,19 +81,21 @@ def reproduce(
 
 
 def _kept(output: Path, record: Record) -> tuple[Record, list[Measured]] | None:
-    """Return what is in the folder of other experiments, with a record of all, if the settings are the same."""
+    """Return what is in the folder of other experiments, with a record of all, if the data are the same."""
     try:
         earlier, measurements = Record.read(output), read_measurements(output)
     except FileError:
         return None
     known = {source.name: source for source in earlier.sources}
     changed = any(known.get(source.name, source) != source for source in record.sources)
-    if changed or (earlier.effort, earlier.version) != (record.effort, record.version):
+    if changed or earlier.version != record.version:
         return None
-    every = [name for name in EXPERIMENTS if name in {*earlier.experiments, *record.experiments}]
+    efforts = earlier.efforts | record.efforts
     sources = list((known | {source.name: source for source in record.sources}).values())
-    others = [each for each in measurements if each.setting.experiment not in record.experiments]
-    return Record(record.effort, every, sources, record.version), others
+    others = [each for each in measurements if each.setting.experiment not in record.efforts]
+    return Record(
+        {name: efforts[name] for name in EXPERIMENTS if name in efforts}, sources, record.version
+    ), others
 
 
 def redraw(output: Path) -> list[tuple[str, Section]]:
@@ -105,7 +107,7 @@ def redraw(output: Path) -> list[tuple[str, Section]]:
     record = Record.read(output)
     results = Results.gathered(read_measurements(output))
     sections = [
-        (each.name, each.section(results.where(experiment=each.name))) for each in chosen(record.experiments)
+        (each.name, each.section(results.where(experiment=each.name))) for each in chosen(list(record.efforts))
     ]
     (output / "index.html").write_text(page(record, sections), encoding="utf-8")
     (output / "reproduction.md").write_text(document(record, sections), encoding="utf-8")

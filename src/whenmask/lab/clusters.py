@@ -127,14 +127,14 @@ def measure(scope: Scope, name: str, epsilon: float, repeat: int, basis: str = C
 def tasks(scope: Scope) -> list[Task]:
     """Return a task for each mechanism, epsilon and repeat, and those at equal guarantee."""
     epsilons = scope.pick(EPSILONS, (1, 2, 4, 8), (1, 8))
-    repeats = range(scope.pick(8, 2, 2))
+    repeats = range(scope.pick(3, 2, 2))
     every = [Task(measure, scope, (name, e, r)) for name in MECHANISMS for e in epsilons for r in repeats]
     equal = ("RanSwitch", "Piecewise")
     return every + [
         Task(measure, scope, (name, e, r, GUARANTEE))
         for name in equal
         for e in scope.pick((1, 2, 4, 6, 8), (1, 4, 8), ())
-        for r in range(scope.pick(4, 2, 0))
+        for r in range(scope.pick(2, 2, 0))
     ]
 
 

@@ -112,7 +112,10 @@ def patterns(scope: Scope, name: str, number: int) -> list[Measured]:
     import stumpy
 
     slots = scope.pick(PATTERN_SLOTS, 30 * DAY, 14 * DAY)
-    wh = complete(scope, number + 1)[number][:slots].astype(np.float64)
+    households = complete(scope, number + 1)
+    if number >= len(households):  # fewer of them are complete
+        return []
+    wh = households[number][:slots].astype(np.float64)
 
     def found(series: Numbers) -> tuple[Indices, Indices]:
         profile = stumpy.stump(series, PATTERN)[:, 0].astype(np.float64)

@@ -9,6 +9,7 @@ from whenmask.errors import FileError
 from whenmask.lab.datasets import KNOWN, Data
 from whenmask.lab.results import RESULTS_HINT
 
+# In the order in which they are told.
 EFFORTS = {
     "full": "full",
     "quick": "quick (fewer repeats and shorter series: run without --quick for the published figures)",
@@ -37,16 +38,19 @@ class Source(msgspec.Struct, frozen=True):
 
 
 class Record(msgspec.Struct, frozen=True):
-    """A run: what was run, on what data, with which version."""
+    """What was run, each experiment with its effort, on what data, with which version."""
 
-    effort: str
-    experiments: list[str]
+    efforts: dict[str, str]
     sources: list[Source]
     version: str
 
     def facts(self) -> Iterator[tuple[str, str]]:
         """Yield what a reader should know before the results."""
-        yield "Settings", EFFORTS[self.effort]
+        for effort, words in EFFORTS.items():
+            names = [name for name, used in self.efforts.items() if used == effort]
+            if names:
+                whole = len(names) == len(self.efforts)
+                yield "Settings", words if whole else f"{words}: {', '.join(names)}"
         for source in self.sources:
             yield source.name, source.words
 
