@@ -1,9 +1,9 @@
 """The experiments in small: the paper's rankings and numbers, the same results again, a page that stands alone."""
 
-import importlib
 import json
 import os
 import re
+import sys
 import time
 from html.parser import HTMLParser
 from pathlib import Path
@@ -200,12 +200,17 @@ def test_a_rerun_prints_the_same_in_other_processes_too(tiny: Path, tmp_path: Pa
 
 
 def test_part_of_the_experiments_keeps_the_rest(tiny: Path, tmp_path: Path) -> None:
-    """With the same settings the others stay; with others the folder is written anew."""
+    """On the same data the others stay, each with its settings; of another version nothing is kept."""
     for name in ("measurements.parquet", "run.json"):
         (tmp_path / name).write_bytes((tiny / name).read_bytes())
     sections = lab.reproduce(TINY, tmp_path, only=["allocation"], workers=1, version="0")
     assert [name for name, _ in sections] == list(lab.EXPERIMENTS)
     assert (tmp_path / "reproduction.md").read_bytes() == (tiny / "reproduction.md").read_bytes()
+    quick = Scope(None, "quick")
+    lab.reproduce(quick, tmp_path, only=["allocation"], workers=1, version="0")
+    said = (tmp_path / "reproduction.md").read_text(encoding="utf-8")
+    assert "for the published figures): allocation" in said
+    assert "tiny, for tests: cost, averages" in said
     sections = lab.reproduce(TINY, tmp_path, only=["allocation"], workers=1, version="1")
     assert [name for name, _ in sections] == ["allocation"]
 
@@ -225,7 +230,7 @@ def test_results_are_tidy(tiny: Path) -> None:
     assert not rows.select([*keys, "repeat"]).is_duplicated().any()
     assert set(rows["experiment"]) == set(lab.EXPERIMENTS)
     run = json.loads((tiny / "run.json").read_text())
-    assert run["effort"] == "tiny"
+    assert set(run["efforts"].values()) == {"tiny"}
     assert {source["name"] for source in run["sources"]} >= {"Stock-N", "Trajectory", "Meters"}
 
 
@@ -239,11 +244,15 @@ class Tags(HTMLParser):
         self.open: list[str] = []
 
     def handle_starttag(self, tag: str, attrs) -> None:
+        """Count an element, and remember that it is open if it has an end."""
+        self.handle_startendtag(tag, attrs)
+        if tag not in ("meta", "link", "br"):
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs) -> None:
         """Count an element."""
         self.counts[tag] = self.counts.get(tag, 0) + 1
         self.loaded += [value for name, value in attrs if name in ("src", "href", "srcset") and value]
-        if tag not in ("meta", "link", "br", "line", "path", "rect", "circle", "polyline"):
-            self.open.append(tag)
 
     def handle_endtag(self, tag: str) -> None:
         """Close an element: the last one opened."""
@@ -312,11 +321,7 @@ def test_every_mechanism_has_a_style_of_its_own() -> None:
 
 def test_a_missing_package_is_named_before_anything_runs(tmp_path: Path, monkeypatch, capsys) -> None:
     """The extra is named, with exit code 2; experiments that do not need it run."""
-
-    def absent(name: str) -> None:
-        raise ImportError(name)
-
-    monkeypatch.setattr(importlib, "import_module", absent)
+    monkeypatch.setitem(sys.modules, "kmedoids", None)
     with pytest.raises(DependencyError, match=r"the lab needs kmedoids.* pip install 'whenmask\[lab\]'"):
         lab.reproduce(TINY, tmp_path / "out", only=["clusters"], workers=1, version="0")
     assert not (tmp_path / "out").exists()
