@@ -47,11 +47,11 @@ def reproduce(
 
     Args:
         data: The folder of the data files; see `whenmask data`. What is not there is made up, and says so.
-        output: The folder to write to: index.html (the page), reproduction.md, results.csv and .parquet (means with
-            standard errors), measurements.parquet (a row for each repeat).
-        only: An experiment to run: allocation, cost, averages, counts, clusters, guarantees, future or meters; repeat
-            it for several. By default all. Results of others in the output folder
-            are kept if they were measured on the same data.
+        output: The folder to write to: index.html (the page), reproduction.md, results.csv and .parquet (means
+            with standard errors), measurements.parquet (a row for each repeat).
+        only: An experiment to run: allocation, cost, averages, counts, clusters, guarantees, future or meters;
+            repeat it for several. By default all. Results of others in the output folder are kept if they were
+            measured on the same data.
         quick: Fewer repeats and less data: two or three minutes instead of twenty to forty.
         workers: How many processes; by default one for each core.
         redraw: Measure nothing: draw the page again from the results in the output folder.
