@@ -209,7 +209,7 @@ def test_part_of_the_experiments_keeps_the_rest(tiny: Path, tmp_path: Path) -> N
     quick = Scope(None, "quick")
     lab.reproduce(quick, tmp_path, only=["allocation"], workers=1, version="0")
     said = (tmp_path / "reproduction.md").read_text(encoding="utf-8")
-    assert "for the published figures): allocation" in said
+    assert "run without --quick for more): allocation" in said
     assert "tiny, for tests: cost, averages" in said
     sections = lab.reproduce(TINY, tmp_path, only=["allocation"], workers=1, version="1")
     assert [name for name, _ in sections] == ["allocation"]
@@ -222,9 +222,10 @@ def test_results_are_tidy(tiny: Path) -> None:
     rows = pl.read_parquet(tiny / "measurements.parquet")
     means = pl.read_csv(tiny / "results.csv", infer_schema_length=None)
     assert rows.columns == [
-        *["experiment", "mechanism", "basis", "window", "epsilon", "metric", "variant", "repeat", "value"]
+        *["experiment", "mechanism", "basis", "window", "epsilon", "metric", "variant", "data", "repeat", "value"]
     ]
     assert rows["value"].is_finite().all()
+    assert rows["data"].str.contains("generated|no data needed").all()
     keys = rows.columns[:7]
     assert rows.select(keys).unique().height == means.height
     assert not rows.select([*keys, "repeat"]).is_duplicated().any()

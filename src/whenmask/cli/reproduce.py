@@ -100,6 +100,7 @@ def show(sections: Sequence[tuple[str, "Section"]]) -> None:
     out = console()
     for _, section in sections:
         out.print(f"\n[bold]{section.title}[/]")
+        out.print(f"  Data: {section.basis}", markup=False)
         for found in section.findings:
             colour = COLOURS[found.verdict]
             out.print(f"  [{colour}]{found.verdict}[/]: {found.said}", highlight=False)

@@ -7,6 +7,7 @@ the two, so that a page can be drawn again without measuring again.
 
 import os
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from whenmask.errors import FileError, ParameterError, whole_number
@@ -75,7 +76,8 @@ def reproduce(
     if only and (kept := _kept(output, record)):
         record, earlier = kept
         measurements = earlier + measurements
-    write_measurements(output, measurements)
+    data = {name: record.basis(name, EXPERIMENTS[name].data) for name in record.efforts}
+    write_measurements(output, measurements, data)
     record.write(output)
     return redraw(output)
 
@@ -106,9 +108,10 @@ def redraw(output: Path) -> list[tuple[str, Section]]:
     """
     record = Record.read(output)
     results = Results.gathered(read_measurements(output))
-    sections = [
-        (each.name, each.section(results.where(experiment=each.name))) for each in chosen(list(record.efforts))
-    ]
+    sections = []
+    for each in chosen(list(record.efforts)):
+        section = each.section(results.where(experiment=each.name))
+        sections.append((each.name, replace(section, basis=record.basis(each.name, each.data))))
     (output / "index.html").write_text(page(record, sections), encoding="utf-8")
     (output / "reproduction.md").write_text(document(record, sections), encoding="utf-8")
     return sections

@@ -150,6 +150,9 @@ def section(results: Results) -> Section:
         [
             "The distance between two trips is the root mean square of the distances between positions at the "
             "same timestamp. The paper does not say which distance it took.",
+            "k-medoids has several solutions of nearly the same loss, and small changes tip it from one into "
+            "another: that is where the large standard errors come from. Differences within two of them say "
+            "nothing.",
             "Empty slots of TM/ETM take the position before them: positions of 0 would lie in another part of "
             "the world.",
             "PM spends half of epsilon on each coordinate, within bounds that hold 99.8% of the positions. The "

@@ -77,9 +77,9 @@ def section(results: Results) -> Section:
             "Costs depend on the plan and not on the values, so any series of this length gives them.",
             "Up to epsilon 6 the paper's column is that of an earlier table which its source holds but does not "
             "print, to one digit; from 7 on it is the printed one, to two.",
-            "StaSwitch is calibrated with the paper's Theorem 3, a closed form that bounds what its law says. "
-            "With the q at which the law itself says epsilon, large epsilon fit better and small ones worse; "
-            "the paper does not say which it took.",
+            "StaSwitch is calibrated with the paper's Theorem 3, a closed form announced as a bound of what its "
+            "law says. With the q at which the law itself says epsilon, large epsilon fit better and small ones "
+            "worse; the paper does not say which it took.",
         ],
     )
 

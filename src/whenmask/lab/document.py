@@ -32,7 +32,7 @@ def _facts(record: Record) -> Iterator[str]:
 
 
 def _section(section: Section) -> Iterator[str]:
-    yield f"## {section.title}\n\n{section.intro}\n"
+    yield f"## {section.title}\n\n{section.intro}\n\nData: {section.basis}\n"
     yield "| the paper says | | we find |\n| --- | --- | --- |"
     for finding in section.findings:
         yield f"| {_cell(finding.said)} | **{finding.verdict}** | {_cell(finding.found)} |"

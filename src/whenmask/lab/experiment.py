@@ -83,6 +83,8 @@ class Section:
     findings: Sequence[Finding] = ()
     blocks: Sequence[Table | Figure] = ()
     notes: Sequence[str] = ()
+    # Where the data come from, and with which settings it was measured.
+    basis: str = ""
 
 
 @dataclass(frozen=True)

@@ -56,6 +56,7 @@ def _section(name: str, section: Section) -> str:
     return f"""<section id="{name}">
 <h2>{escape(section.title)}</h2>
 <p>{escape(section.intro)}</p>
+<p class="small">Data: {escape(section.basis)}</p>
 <ul class="said">{found}</ul>
 {blocks}
 <ul class="notes">{notes}</ul>

@@ -1,6 +1,6 @@
 """What a run was made of: its effort and its data, kept beside the results so that they can be drawn again."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import msgspec
@@ -12,7 +12,7 @@ from whenmask.lab.results import RESULTS_HINT
 # In the order in which they are told.
 EFFORTS = {
     "full": "full",
-    "quick": "quick (fewer repeats and shorter series: run without --quick for the published figures)",
+    "quick": "quick (fewer repeats, at most 1,200 trips and 12 households: run without --quick for more)",
     "tiny": "tiny, for tests",
 }
 
@@ -53,6 +53,11 @@ class Record(msgspec.Struct, frozen=True):
                 yield "Settings", words if whole else f"{words}: {', '.join(names)}"
         for source in self.sources:
             yield source.name, source.words
+
+    def basis(self, experiment: str, data: Sequence[str]) -> str:
+        """Return on which data and with which settings an experiment was measured."""
+        origins = "; ".join(f"{source.name}: {source.words}" for source in self.sources if source.name in data)
+        return f"{origins or 'no data needed'}. Settings: {self.efforts[experiment]}."
 
     def write(self, folder: Path) -> None:
         """Write run.json."""

@@ -129,19 +129,29 @@ class Results:
         return len(self.means)
 
 
-def write_measurements(folder: Path, measurements: list[Measured]) -> None:
-    """Write a row for each repeat (measurements.parquet) and for each mean (results.csv, results.parquet)."""
+def write_measurements(folder: Path, measurements: list[Measured], data: dict[str, str]) -> None:
+    """Write a row for each repeat (measurements.parquet) and for each mean (results.csv, results.parquet).
+
+    Args:
+        folder: Where to.
+        measurements: What to write.
+        data: For each experiment, on which data it was measured, for a column of its own.
+    """
     columns = {
         name: [getattr(each.setting, name) for each in measurements]
         for name in (field.name for field in fields(Setting))
     }
     rows = {
         **columns,
+        "data": [data[each.setting.experiment] for each in measurements],
         "repeat": [each.repeat for each in measurements],
         "value": [each.value for each in measurements],
     }
     parquet.write_table(pa.table(rows), folder / "measurements.parquet")
-    means = [{**asdict(setting), **asdict(mean)} for setting, mean in Results.gathered(measurements)]
+    means = [
+        {**asdict(setting), "data": data[setting.experiment], **asdict(mean)}
+        for setting, mean in Results.gathered(measurements)
+    ]
     table = pa.Table.from_pylist(means)
     parquet.write_table(table, folder / "results.parquet")
     csv.write_csv(table, folder / "results.csv")
