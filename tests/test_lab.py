@@ -170,6 +170,19 @@ def test_where_the_paper_is_not_met_it_is_said(tiny: Path) -> None:
     assert "generated twin" in text
 
 
+def test_the_published_document_tells_all_experiments(tiny: Path) -> None:
+    """docs/reproduction.md has the sections and statements that a run of today's code has."""
+
+    def heads(text: str) -> list[str]:
+        lines = text.splitlines()
+        said = [line.split(" | ")[0] for line in lines if " | **" in line]
+        return [line for line in lines if line.startswith("## ")] + sorted(said)
+
+    published = (Path(__file__).parent.parent / "docs" / "reproduction.md").read_text(encoding="utf-8")
+    assert heads(published) == heads((tiny / "reproduction.md").read_text(encoding="utf-8"))
+    assert "generated twin" not in published
+
+
 def test_bills_are_exact_month_by_month(results: Results) -> None:
     """Every total of every switch mechanism, to the last Wh; and not those of the others."""
     exact = results.where(experiment="meters", metric="months exact, each by itself, share")
