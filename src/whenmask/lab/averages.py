@@ -18,7 +18,7 @@ from whenmask.lab.experiment import (
     verdict,
 )
 from whenmask.lab.figures import Axes, Line, Panel, panels
-from whenmask.lab.mechanisms import CARRIED, Contender, Draw, label
+from whenmask.lab.mechanisms import CARRIED, Contender, Draw, draws, label
 from whenmask.lab.metrics import Numbers, moving_averages, paper_error, root_mean_square
 from whenmask.lab.results import Measured, Results
 from whenmask.lab.words import figure, listed, percent, share, told
@@ -46,11 +46,8 @@ def errors(
 def measure(scope: Scope, window: int, epsilon: int) -> list[Measured]:
     """Release the prices with each mechanism, and compare moving averages."""
     prices = stock(scope.folder).values
-    measured = []
-    for name in MECHANISMS:
-        for repeat in range(scope.pick(50, 10, 4)):
-            measured += errors(Contender(name, epsilon, window), NAME, prices, Draw(NAME, repeat), RANGES)
-    return measured
+    every = draws(MECHANISMS, epsilon, window, NAME, scope.pick(50, 10, 4))
+    return [each for contender, draw in every for each in errors(contender, NAME, prices, draw, RANGES)]
 
 
 def tasks(scope: Scope) -> list[Task]:
@@ -227,6 +224,4 @@ def _table(results: Results, metric: str) -> Table:
     return Table(f"Moving averages, {metric}, by epsilon", ("", *(f"{e:g}" for e in shown)), rows)
 
 
-EXPERIMENT = Experiment(
-    NAME, "Simple moving average on Stock-N", ("Stock-N",), tasks, section, needs=("opendp.prelude",)
-)
+EXPERIMENT = Experiment(NAME, "Simple moving average on Stock-N", ("Stock-N",), tasks, section, needs=("opendp",))

@@ -163,9 +163,9 @@ def _findings(results: Results) -> list[Finding]:
         Finding(
             "Readings must be accurately reflected in the bills",
             "holds" if all(kept) else "does not hold",
-            "month by month every total is exact with every switch mechanism; in one series for the year a "
-            f"total is off by {figure(worst, 2)}% at most on average. TM/ETM is off by up to {figure(lost, 2)}%, "
-            f"Laplace by up to {figure(noise, 2)}%, month by month",
+            "month by month every total is exact with every switch mechanism; in one series for the year totals "
+            f"are off by {figure(worst, 2)}% on average in the worst setting. Month by month, TM/ETM is off by "
+            f"up to {figure(lost, 2)}%, Laplace by up to {figure(noise, 2)}%",
         ),
         Finding("What PureSwitch at epsilon 4 keeps and hides", "beyond the paper", "; ".join(texts) or "–"),
     ]
@@ -203,5 +203,5 @@ def _table(results: Results) -> Table:
 
 
 EXPERIMENT = Experiment(
-    NAME, "The smart meter: bills, load profiles and peaks", ("Meters",), tasks, section, needs=("opendp.prelude",)
+    NAME, "The smart meter: bills, load profiles and peaks", ("Meters",), tasks, section, needs=("opendp",)
 )

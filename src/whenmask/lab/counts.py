@@ -20,7 +20,7 @@ from whenmask.lab.experiment import (
     verdict,
 )
 from whenmask.lab.figures import Axes, Line, Panel, panels
-from whenmask.lab.mechanisms import CARRIED, Contender, Draw, label
+from whenmask.lab.mechanisms import CARRIED, Contender, Draw, draws, label
 from whenmask.lab.metrics import corrected_counts, paper_error, root_mean_square, running_counts
 from whenmask.lab.results import Measured, Results
 from whenmask.lab.words import figure, listed, percent, share, told
@@ -53,11 +53,8 @@ def errors(contender: Contender, experiment: str, ups: NDArray[np.bool_], draw: 
 def measure(scope: Scope, window: int, epsilon: int) -> list[Measured]:
     """Release the rises with each mechanism, and compare running counts."""
     ups = rises(stock(scope.folder)).values
-    measured = []
-    for name in MECHANISMS:
-        for repeat in range(scope.pick(100, 20, 5)):
-            measured += errors(Contender(name, epsilon, window), NAME, ups, Draw(NAME, repeat))
-    return measured
+    every = draws(MECHANISMS, epsilon, window, NAME, scope.pick(100, 20, 5))
+    return [each for contender, draw in every for each in errors(contender, NAME, ups, draw)]
 
 
 def tasks(scope: Scope) -> list[Task]:

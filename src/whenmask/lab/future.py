@@ -6,7 +6,7 @@ from numpy.typing import NDArray
 from whenmask.lab.datasets import meters, stock
 from whenmask.lab.experiment import Experiment, Figure, Finding, Scope, Section, Table, Task, compared
 from whenmask.lab.figures import Axes, Line, Panel, panels
-from whenmask.lab.mechanisms import CARRIED, Contender, Draw, label
+from whenmask.lab.mechanisms import CARRIED, Contender, Draw, draws, label
 from whenmask.lab.metrics import Indices, Numbers, recall, root_mean_square
 from whenmask.lab.results import Measured, Results, Setting, mean_of
 from whenmask.lab.words import figure, share, told
@@ -150,13 +150,15 @@ def curves(scope: Scope, window: int, epsilon: float) -> list[Measured]:
         return fitted
 
     true = fit(prices)
-    measured = []
-    for name in MECHANISMS:
-        for repeat in range(scope.pick(30, 10, 3)):
-            seen = Contender(name, epsilon, window).release(prices, Draw(f"{NAME} curve", repeat))
-            value = root_mean_square(fit(seen), true)
-            measured.append(measured_for(name, window, epsilon, CURVE, repeat, value))
-    return measured
+    every = draws(MECHANISMS, epsilon, window, f"{NAME} curve", scope.pick(30, 10, 3))
+    return [
+        Measured(
+            contender.setting(NAME, CURVE),
+            draw.repeat,
+            root_mean_square(fit(contender.release(prices, draw)), true),
+        )
+        for contender, draw in every
+    ]
 
 
 def tasks(scope: Scope) -> list[Task]:
@@ -304,5 +306,5 @@ EXPERIMENT = Experiment(
     ("Meters", "Stock-N"),
     tasks,
     section,
-    needs=("opendp.prelude", "stumpy"),
+    needs=("opendp", "stumpy"),
 )

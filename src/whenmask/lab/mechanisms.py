@@ -1,5 +1,6 @@
 """The mechanisms that are compared, made for an epsilon, and how a series is released by each."""
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -133,6 +134,15 @@ class Contender:
         response = RandomizedResponse(self.budget)
         answers: NDArray[np.bool_] = response.perturb(bits, key=KEY, series=draw.series, run=draw.run).values
         return answers, response.keep / 2**64
+
+
+def draws(
+    names: Sequence[str], epsilon: float, window: int, purpose: str, repeats: int
+) -> Iterator[tuple[Contender, Draw]]:
+    """Yield each mechanism with each of its draws."""
+    for name in names:
+        for repeat in range(repeats):
+            yield Contender(name, epsilon, window), Draw(purpose, repeat)
 
 
 @lru_cache(maxsize=512)

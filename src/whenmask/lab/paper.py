@@ -3,77 +3,15 @@
 What stands only in a plot cannot be read off to a digit; there the statements of the text are compared.
 """
 
-SOURCE = "Stateful Switch: Optimized Time Series Release with Local Differential Privacy"
-
 # Table "Total Cost of Larger Privacy Budgets (k = 10)" from epsilon 7 on; up to 6 an earlier table of the same,
 # which the paper's source holds but does not print, to one digit after the point.
 COSTS: dict[str, dict[int, str]] = {
-    "Threshold": dict(
-        zip(
-            range(1, 15),
-            [
-                "13.1",
-                "7.6",
-                "5.1",
-                "4.0",
-                "3.0",
-                "2.0",
-                "2.00",
-                "1.00",
-                "1.00",
-                "1.00",
-                "1.00",
-                "1.00",
-                "1.00",
-                "1.00",
-            ],
-            strict=True,
-        )
-    ),
-    "RanSwitch": dict(
-        zip(
-            range(1, 15),
-            [
-                "4.7",
-                "4.6",
-                "4.4",
-                "4.1",
-                "3.5",
-                "2.7",
-                "1.96",
-                "1.34",
-                "0.89",
-                "0.56",
-                "0.35",
-                "0.22",
-                "0.13",
-                "0.08",
-            ],
-            strict=True,
-        )
-    ),
-    "StaSwitch": dict(
-        zip(
-            range(1, 15),
-            [
-                "4.1",
-                "4.0",
-                "3.8",
-                "3.5",
-                "3.0",
-                "2.4",
-                "1.77",
-                "1.24",
-                "0.83",
-                "0.54",
-                "0.34",
-                "0.21",
-                "0.12",
-                "0.08",
-            ],
-            strict=True,
-        )
-    ),
+    name: dict(enumerate(row.split(), start=1))
+    for name, row in {
+        "Threshold": "13.1 7.6 5.1 4.0 3.0 2.0 2.00 1.00 1.00 1.00 1.00 1.00 1.00 1.00",
+        "RanSwitch": "4.7 4.6 4.4 4.1 3.5 2.7 1.96 1.34 0.89 0.56 0.35 0.22 0.13 0.08",
+        "StaSwitch": "4.1 4.0 3.8 3.5 3.0 2.4 1.77 1.24 0.83 0.54 0.34 0.21 0.12 0.08",
+    }.items()
 }
 
 # Expected costs quoted in the text for window 10 and epsilon 2.

@@ -276,5 +276,5 @@ EXPERIMENT = Experiment(
     ("Stock-N", "Stock-B"),
     tasks,
     section,
-    needs=("opendp.prelude",),
+    needs=("opendp",),
 )

@@ -1,6 +1,6 @@
 """Running tasks on all cores: in processes of their own, started anew, so that it is the same everywhere."""
 
-import importlib
+import importlib.util
 import multiprocessing
 import os
 from collections.abc import Callable, Iterator, Sequence
@@ -22,11 +22,9 @@ def check_packages(experiments: Sequence[Experiment]) -> None:
         DependencyError: A package of the extra `lab` is missing.
     """
     for name in sorted({package for each in experiments for package in each.needs}):
-        try:
-            importlib.import_module(name)
-        except ImportError:
+        if importlib.util.find_spec(name) is None:
             hint = "run pip install 'whenmask[lab]'"
-            raise DependencyError(f"the lab needs {name}, which is not installed", hint=hint) from None
+            raise DependencyError(f"the lab needs {name}, which is not installed", hint=hint)
 
 
 def run_tasks(tasks: Sequence[Task], *, workers: int, advance: Callable[[], None]) -> list[Measured]:
