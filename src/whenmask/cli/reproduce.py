@@ -52,7 +52,7 @@ def reproduce(
         only: An experiment to run: allocation, cost, averages, counts, clusters, guarantees, future or meters;
             repeat it for several. By default all. Results of others in the output folder are kept if they were
             measured on the same data.
-        quick: Fewer repeats and less data: two or three minutes instead of twenty to forty.
+        quick: Fewer repeats and less data: two or three minutes on two cores.
         workers: How many processes; by default one for each core.
         redraw: Measure nothing: draw the page again from the results in the output folder.
     """
