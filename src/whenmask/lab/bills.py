@@ -100,7 +100,7 @@ def measure(scope: Scope, window: int, epsilon: float) -> list[Measured]:
             seen: dict[str, list[float]] = {}
             for number, meter in enumerate(households):
                 # The months have the numbers after that of the year.
-                draw = Draw(NAME, repeat, 100 * number)
+                draw = Draw(f"{NAME} {name}", repeat, 100 * number)
                 whole = contender.release(meter.wh.astype(np.float64), draw)
                 for metric, value in compared_meter(meter, whole, month_by_month(contender, meter, draw)):
                     seen.setdefault(metric, []).append(value)
