@@ -1,9 +1,9 @@
 """PureSwitch: words to choices, and choices to paths that are joined, begun and closed.
 
-A step reads four words: two choose the kind, as one integer of 128 bits against the stacked integers of its
-height; two choose the path or the pair of paths, again as one integer of 128 bits, so that no choice of a kind is
-more likely than another by more than the number of choices over 2^128. The second word of either pair decides
-only when the first leaves it open, which hardly ever happens; but only so the law is the one accounted for.
+A step reads two words: one chooses the kind, against the stacked integers of its height, the other the path or the
+pair of paths. Each is the upper half of an integer of 128 bits, so that no choice of a kind is more likely than
+another by more than the number of choices over 2^128. The lower half, a spare word, decides only when the upper one
+leaves it open, which hardly ever happens; but only so the law is the one accounted for.
 
 Path b has the open slot paths[0, b] and the outstanding value paths[1, b]. The order of the paths is part of the
 release: a new path goes to the end, and the last one takes the place of one that is closed or joined to another.
@@ -65,6 +65,15 @@ def pick_pair(first: np.uint64, second: np.uint64, height: int) -> tuple[np.int6
 
 
 @njit(cache=True)
+def settle(first: np.uint64, second: np.uint64, height: int, kind: int) -> tuple[np.uint64, np.uint64]:
+    """Return the path to fill and the path to take from, where the second word may decide."""
+    b = c = pick(first, second, height)
+    if kind == MERGE:
+        b, c = pick_pair(first, second, height)
+    return np.uint64(b), np.uint64(c)
+
+
+@njit(cache=True)
 def choose_kind(first: np.uint64, second: np.uint64, upper: Words, lower: Words) -> int:
     """Return how many of the stacked integers are not above the integer of two words."""
     kind = 0
@@ -74,47 +83,74 @@ def choose_kind(first: np.uint64, second: np.uint64, upper: Words, lower: Words)
 
 
 @njit(cache=True)
-def advance(words: Words, stacked: Words, paths: Indices, work: Indices, place: Indices) -> None:
-    """Take a step for every four words, in place.
+def tied(first: np.uint64, upper: Words) -> bool:
+    """Say whether the second word matters for the kind."""
+    equal = False
+    for i in range(STAY):
+        equal |= first == upper[i]
+    return equal
+
+
+@njit(cache=True)
+def scale(word: np.uint64, ways: np.uint64) -> tuple[np.uint64, np.uint64]:
+    """Return the upper and the lower word of a product with a number of at most 32 bits."""
+    return ((word >> HALF) * ways + ((word & LOWER) * ways >> HALF)) >> HALF, word * ways
+
+
+@njit(cache=True)
+def advance(words: Words, spares: Words, stacked: Words, paths: Indices, work: Indices, place: Indices) -> None:
+    """Take a step for every two words, in place.
 
     `place` holds the height, the step to come, and the slot that `work` begins with. `work` gets the sources of
-    the slots, OPEN where a slot waits.
+    the slots, OPEN where a slot waits. Without `spares`, it stops before a step that needs its spare words.
     """
     h, first, base = place
     opens, values = paths[0], paths[1]
-    for i in range(words.size // 4):
-        t = first + i
-        one, two = words[4 * i + 2], words[4 * i + 3]
-        kind = choose_kind(words[4 * i], words[4 * i + 1], stacked[0, h], stacked[1, h])
+    t = first
+    for i in range(words.size // 2):
+        one, two = words[np.uint64(2 * i)], words[np.uint64(2 * i + 1)]
+        height = np.uint64(h)  # indices without a sign spare the question whether they count from the end
+        slot = np.uint64(t - base)
+        given = i < spares.size // 2
+        if not given and tied(one, stacked[0, height]):
+            break
+        kind = choose_kind(one, spares[2 * i] if given else ALL, stacked[0, height], stacked[1, height])
         if kind == NEW:
-            work[t - base] = OPEN
-            opens[h] = t
-            values[h] = t
+            work[slot] = OPEN
+            opens[height] = t
+            values[height] = t
             h += 1
         elif kind == STAY:
-            work[t - base] = t
-        elif kind == FILL:
-            b = pick(one, two, h)
-            work[t - base] = OPEN
-            work[opens[b] - base] = t
-            opens[b] = t
-        elif kind == TAKE:
-            b = pick(one, two, h)
-            work[t - base] = values[b]
-            values[b] = t
+            work[slot] = t
         else:
+            b, rest = scale(two, height)
+            c, ways = b, height
             if kind == MERGE:
-                b, c = pick_pair(one, two, h)
+                c, rest = scale(rest, height - ONE)
+                c += np.uint64(c >= b)
+                ways = height * (height - ONE)
+            if rest > ALL - ways:
+                if not given:
+                    break
+                b, c = settle(two, spares[2 * i + 1], h, kind)
+            if kind == FILL:
+                work[slot] = OPEN
+                work[np.uint64(opens[b] - base)] = t
+                opens[b] = t
+            elif kind == TAKE:
+                work[slot] = values[b]
+                values[b] = t
             else:
-                b = c = pick(one, two, h)
-            work[opens[b] - base] = t
-            work[t - base] = values[c]
-            values[c] = values[b]
-            h -= 1
-            opens[b] = opens[h]
-            values[b] = values[h]
+                h -= 1
+                last = np.uint64(h)
+                work[np.uint64(opens[b] - base)] = t
+                work[slot] = values[c]
+                values[c] = values[b]
+                opens[b] = opens[last]
+                values[b] = values[last]
+        t += 1
     place[0] = h
-    place[1] = first + words.size // 4
+    place[1] = t
 
 
 @njit(cache=True)
@@ -126,13 +162,14 @@ def first_open(work: Indices, start: int, stop: int) -> int:
 
 
 @njit(cache=True)
-def rehearse(words: Words, stacked: Words, prefixes: Indices) -> None:
+def rehearse(words: Words, spares: Words, stacked: Words, prefixes: Indices) -> None:
     """Fill each row with the first steps of a plan of its own."""
     trials, steps = prefixes.shape
     paths = np.empty((2, stacked.shape[1]), np.int64)
     for i in range(trials):
         place = np.zeros(3, np.int64)
-        advance(words[4 * steps * i : 4 * steps * (i + 1)], stacked, paths, prefixes[i], place)
+        start, stop = 2 * steps * i, 2 * steps * (i + 1)
+        advance(words[start:stop], spares[start:stop], stacked, paths, prefixes[i], place)
 
 
 @njit(cache=True)

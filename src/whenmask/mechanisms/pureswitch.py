@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from whenmask.errors import ParameterError, positive_number, whole_number
 from whenmask.guarantee import Guarantee
 from whenmask.kernels.kinds import FILL, MERGE, OPEN, STAY
-from whenmask.keystream import Context, Key, Keystream
+from whenmask.keystream import SPARE, Context, Key, Keystream
 from whenmask.law import WINDOW_HINT, Latency, Law, UnitCosts
 from whenmask.mechanisms import waiting
 from whenmask.mechanisms.calibration import EPSILON_HINT
@@ -171,7 +171,8 @@ class PureSwitch(Temporal):
         for start in range(0, trials, some):
             part = plans[start : start + some]
             unit = STEP_WORDS * steps
-            pure.rehearse(words.words(unit * start, unit * len(part)), self.table.stacked, part)
+            drawn, spares = (words.words(place + unit * start, unit * len(part)) for place in (0, SPARE))
+            pure.rehearse(drawn, spares, self.table.stacked, part)
         plans[plans == OPEN] = UNKNOWN
         return plans
 
