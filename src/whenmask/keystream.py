@@ -283,7 +283,7 @@ class Keystreams:
         buffer = np.empty(counters.nbytes + BLOCK_BYTES, dtype=np.uint8)
         # What CTR does: the cipher of the number of each block.
         encryptor = Cipher(self._cipher_key, modes.ECB()).encryptor()  # noqa: S305 - no block comes twice
-        encryptor.update_into(memoryview(counters).cast("B"), buffer.data)
+        encryptor.update_into(counters.view(np.uint8).data, buffer.data)
         return buffer[: counters.nbytes].view(np.dtype("<u8")).astype(np.uint64, copy=False)
 
     def __repr__(self) -> str:

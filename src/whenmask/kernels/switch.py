@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 Words: TypeAlias = NDArray[np.uint64]
 Halves: TypeAlias = NDArray[np.uint32]
 Steps: TypeAlias = NDArray[np.int32]
+Flags: TypeAlias = NDArray[np.bool_]
 Indices: TypeAlias = NDArray[np.int64]
 Logs: TypeAlias = NDArray[np.float64]
 
@@ -89,7 +90,7 @@ def choose(halves: Halves, law: Law, out: Steps) -> bool:
         rest = x & fraction
         uncertain |= np.int64(((rest == 0) | (rest > fraction - doubt)) & (x >= -doubt))
         out[i] = np.int32((x >> bits) + np.int64(1) if x >= 0 else np.int64(0))
-    return uncertain == 0
+    return bool(uncertain == 0)
 
 
 @njit(cache=True)
@@ -156,34 +157,39 @@ def switch(halves: Halves, spares: Halves, work: Indices, law: Law, first: int, 
 
 
 @njit(cache=True)
-def switch_series(
-    halves: Halves,
-    steps: Indices,
-    lengths: Indices,
-    law: Law,
-    reach: int,
-    window: int,
-    out: Indices,
-    starts: Indices,
-    done: NDArray[np.bool_],
-) -> None:
-    """Draw whole series from so many steps each, into `out` from their starts on; say which of them are done."""
-    work = np.empty(steps.max() + window - 1, np.int64)
-    none = halves[:0]
+def switch_series(halves: Halves, series: Indices, law: Law, reach: int, work: Indices, out: Indices) -> Flags:
+    """Draw whole series; say which of them are done, rather than in need of more steps or of lower halves.
+
+    Args:
+        halves: For all steps of one series after the other.
+        series: For each series a column: how many steps it has, how many values, and where in `out` it starts.
+        law: What halves are compared with.
+        reach: See `exchange`.
+        work: Room for the most steps and window − 1 more.
+        out: Where the sources go.
+    """
+    done = np.zeros(series.shape[1], np.bool_)
     begin = 0
-    for s in range(lengths.size):
-        end = begin + steps[s]
-        lay(work[: steps[s] + window - 1], 0)
-        taken = switch(halves[begin:end], none, work, law, 0, reach)
-        place, last = starts[s], starts[s] + lengths[s]
-        for i in range(taken):
-            if place == last:
+    for s in range(done.size):
+        steps, length, start = series[:, s]
+        lay(work, 0)
+        taken = switch(halves[begin : begin + steps], halves[:0], work, law, 0, reach)
+        done[s] = settle(work[:taken], length, out[start : start + length])
+        begin += steps
+    return done
+
+
+@njit(cache=True)
+def settle(decided: Indices, length: int, out: Indices) -> bool:
+    """Leave placeholders out: put sources below `length` into `out`; say whether all of them were there."""
+    filled = 0
+    for source in decided:
+        if source < length:
+            out[filled] = source
+            filled += 1
+            if filled == length:
                 break
-            if work[i] < lengths[s]:
-                out[place] = work[i]
-                place += 1
-        done[s] = place == last
-        begin = end
+    return filled == length
 
 
 @njit(cache=True)

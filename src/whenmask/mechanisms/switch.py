@@ -7,7 +7,7 @@ its `reach`: the number of slots that a value may wait in all.
 
 import math
 from abc import abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
@@ -17,16 +17,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from whenmask.errors import ParameterError, positive_number, whole_number
-from whenmask.keystream import SPARE, Context, Key, Keystream
+from whenmask.keystream import SPARE, Key, Keystream, Keystreams, Series, as_halves
 from whenmask.law import WINDOW_HINT, Latency
 from whenmask.mechanisms.calibration import smallest
 from whenmask.mechanisms.temporal import Temporal
+from whenmask.mechanisms.together import Way, draw_together
 
 ONE = 1 << 64
 # Steps whose words are read ahead.
 AHEAD = 256
-# The half of the keystream from which on the lower halves of the words of all steps stand, which hardly ever decide.
+# From this half of the keystream on stand the lower halves of the words of all steps, which hardly ever decide.
 SPARE_HALF = 2 * SPARE
+# A block of the keystream has two words, and a step reads half of one.
+STEPS_PER_BLOCK = 4
 # Placeholder values that a draw adds at a time at the end of a series, beside two windows.
 TAIL = 64
 # Slots that a walk keeps behind it before it drops them.
@@ -123,6 +126,28 @@ class Switch(Offsets):
         """Start a release for one value at a time (plain Python)."""
         return SwitchWalk(self, words)
 
+    def draw_together(
+        self, run: Keystreams, series: Sequence[Series], lengths: NDArray[np.int64]
+    ) -> NDArray[np.int64]:
+        """Draw whole series at once; see `sampler.Together`."""
+        from whenmask.kernels import switch
+
+        law = switch.Law.of(self.stay, self.unit)
+
+        def attempt(
+            words: NDArray[np.uint64], columns: NDArray[np.int64], out: NDArray[np.int64]
+        ) -> NDArray[np.bool_]:
+            work = np.empty(int(columns[0].max()) + self.window - 1, dtype=np.int64)
+            done: NDArray[np.bool_] = switch.switch_series(as_halves(words), columns, law, self.reach, work, out)
+            return done
+
+        return draw_together(
+            run,
+            series,
+            lengths,
+            Way(self.draw, attempt, self.window if self.reach >= 0 else 2 * self.window, STEPS_PER_BLOCK),
+        )
+
     def prefixes(self, trials: int, steps: int, *, key: Key) -> NDArray[np.int64]:
         """Return the sources of the first `steps` slots of independent plans, for an audit.
 
@@ -130,9 +155,9 @@ class Switch(Offsets):
         audited.
         """
         rows = np.empty((trials, steps), dtype=np.int64)
+        run = Keystreams(key, self.identity, "audit")
         for trial in range(trials):
-            words = Keystream(key, Context(self.identity, trial, "audit"))
-            rows[trial] = self.draw(words).push(steps + self.window - 1)
+            rows[trial] = self.draw(run.of(trial)).push(steps + self.window - 1)
         return rows
 
     def log_probabilities(self, prefixes: NDArray[np.int64]) -> NDArray[np.float64]:
