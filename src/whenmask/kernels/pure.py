@@ -2,8 +2,8 @@
 
 A step reads two words: one chooses the kind, against the stacked integers of its height, the other the path or
 the pair of paths. Each is the upper half of an integer of 128 bits, so that no choice of a kind is more likely
-than another by more than the number of choices over 2^128. The lower half, a spare word, decides only when the upper
-one leaves it open, which hardly ever happens; but only so the law is the one accounted for.
+than another by more than the number of choices over 2^128. The lower half, a spare word, decides only when the
+upper one leaves it open, which hardly ever happens; but only so the law is the one accounted for.
 
 Path b has the open slot paths[0, b] and the outstanding value paths[1, b]. The order of the paths is part of the
 release: a new path goes to the end, and the last one takes the place of one that is closed or joined to another.
@@ -67,7 +67,7 @@ def pick_pair(first: np.uint64, second: np.uint64, height: int) -> tuple[np.int6
 
 @njit(cache=True)
 def choose_kind(word: np.uint64, stacked: Words, height: np.uint64) -> tuple[int, bool]:
-    """Return how many of the stacked integers are below, going by upper words, and whether a spare word matters."""
+    """Return how many of the stacked upper words are below, and whether a spare word matters."""
     kind, equal = 0, False
     for i in range(STAY):  # a fixed number, so that the loop is unrolled
         kind += word > stacked[0, height, i]
@@ -88,7 +88,9 @@ def settle_kind(first: np.uint64, second: np.uint64, stacked: Words, height: np.
 @njit(cache=True)
 def scale(word: np.uint64, ways: np.uint64) -> tuple[np.uint64, np.uint64]:
     """Return the upper and the lower word of a product with a number of at most 32 bits."""
-    return ((word >> HALF) * ways + ((word & LOWER) * ways >> HALF)) >> HALF, word * ways
+    low = (word & LOWER) * ways
+    middle = (word >> HALF) * ways + (low >> HALF)
+    return middle >> HALF, ((middle & LOWER) << HALF) | (low & LOWER)
 
 
 @njit(cache=True)
