@@ -49,6 +49,8 @@ CHUNK_BYTES = 1 << 16
 SPARE = 1 << 62
 SALT = b"whenmask keystream 2"
 ZEROS = bytes(CHUNK_BYTES)
+# The type and the length that an encoded value begins with.
+HEAD = struct.Struct("<cQ")
 
 KeyKind: TypeAlias = Literal["secure", "testing"]
 Series: TypeAlias = bool | int | str | bytes | tuple["Series", ...] | None
@@ -206,6 +208,9 @@ class Context:
 
 def _encoded(value: Series) -> bytes:
     """Encode a series id with its type and length, so that no two ids collide."""
+    if type(value) is str:  # nearly all ids are texts, and there may be millions
+        body = value.encode("utf-8", "surrogatepass")
+        return HEAD.pack(b"s", len(body)) + body
     match value:
         case None:
             kind, body = b"n", b""
@@ -222,7 +227,7 @@ def _encoded(value: Series) -> bytes:
         case _:
             hint = "a series id is None, a whole number, text, bytes, or a tuple of them"
             raise ParameterError("`series` is of a type that cannot name a series", type(value).__name__, hint)
-    return kind + struct.pack("<Q", len(body)) + body
+    return HEAD.pack(kind, len(body)) + body
 
 
 def checked_key(key: Key | None) -> Key:
@@ -278,8 +283,13 @@ class Keystreams:
 
     def places(self, series: Iterable[Series]) -> NDArray[np.uint64]:
         """Return a row for each series: the upper and the lower word of its place."""
-        joined = b"".join(map(self.place, series))
-        return np.frombuffer(joined, dtype=">u8").astype(np.uint64).reshape(-1, 2)
+        digests = []
+        begin = self._hash.copy
+        for one in series:
+            hashed = begin()
+            hashed.update(_encoded(one))
+            digests.append(hashed.digest())
+        return np.frombuffer(b"".join(digests), dtype=">u8").astype(np.uint64).reshape(-1, 2)
 
     def first_blocks(self, places: NDArray[np.uint64], blocks: NDArray[np.int64]) -> NDArray[np.uint64]:
         """Return the words of the first blocks of each series, two a block, one series after another."""
