@@ -15,13 +15,13 @@ from benchmarks.timing import Row
 def main(names: list[str]) -> None:
     """Print a table for each module of this package that has something to measure."""
     found = [module.name for module in pkgutil.iter_modules(benchmarks.__path__) if module.name != "__main__"]
-    record = "--record" in names
+    record, where = "--record" in names, page.environment()
     for name in [name for name in names if name != "--record"] or found:
         module = importlib.import_module(f"benchmarks.{name}")
         if hasattr(module, "measure") and (rows := module.measure()):
             show(name, rows)
             if record:
-                page.record({name: rows})
+                page.record({name: rows}, where)
 
 
 def show(name: str, rows: list[Row]) -> None:

@@ -37,12 +37,12 @@ def measure() -> list[Row]:
 
 
 def fitted(what: str, points: dict[str, list[tuple[float, float]]], unit: str) -> list[Row]:
-    """Return the points as rows, each curve followed by its slope."""
+    """Return the points as rows, each curve followed by the slope of its upper half."""
     rows = []
     for name, curve in points.items():
         for at, value in curve:
             rows.append(Row(f"{name}, {what} {at:,.0f}", value, unit, None, None, f"{name} by {what}", at))
-        rows.append(Row(f"{name}: slope in {what}", slope(curve), "slope"))
+        rows.append(Row(f"{name}: slope in {what}", slope(curve[len(curve) // 2 :]), "slope"))
     return rows
 
 

@@ -208,9 +208,13 @@ class Context:
 
 def _encoded(value: Series) -> bytes:
     """Encode a series id with its type and length, so that no two ids collide."""
-    if type(value) is str:  # nearly all ids are texts, and there may be millions
+    # Nearly all ids are texts or whole numbers, and there may be millions.
+    if type(value) is str:
         body = value.encode("utf-8", "surrogatepass")
         return HEAD.pack(b"s", len(body)) + body
+    if type(value) is int:
+        body = b"%d" % value
+        return HEAD.pack(b"i", len(body)) + body
     match value:
         case None:
             kind, body = b"n", b""
