@@ -33,11 +33,14 @@ to be, and medians far above the best. Run `make bench` on a machine that is at 
 """
 NOTES = {
     "peers": "Peers that add noise hide *what*, not *when*; shuffling and jittering in numpy give no guarantee.",
-    "scaling": "A slope of 1 is linear, of 0 flat, each of the upper half of its curve. PureSwitch grows with the typical number of open slots.",
+    "scaling": (
+        "A slope of 1 is linear, of 0 flat, each of the upper half of its curve. PureSwitch grows with the typical "
+        "number of open slots."
+    ),
     "utility": (
         "The lower bound holds for every mechanism that loses no value, on average over a long series: it follows "
-        "from (ε, 0) for single slots, by a linear program ([utility.py](../benchmarks/utility.py)). No such "
-        "mechanism can cost less; that one can reach it is not said. A claim is what a paper states, not a guarantee."
+        "from (ε, 0) for single slots, by a linear program ([utility.py](../benchmarks/utility.py)). That one can "
+        "reach it is not said, and a delta above 0 may cost less. A claim is what a paper states, no guarantee."
     ),
     "instructions": "Instructions are counted for a processor without extras; 5% more or fewer fail the tests.",
 }
