@@ -34,8 +34,8 @@ to be, and medians far above the best. Run `make bench` on a machine that is at 
 NOTES = {
     "peers": "Peers that add noise hide *what*, not *when*; shuffling and jittering in numpy give no guarantee.",
     "scaling": (
-        "A slope of 1 is linear, of 0 flat, each of the upper half of its curve. PureSwitch grows with the typical "
-        "number of open slots."
+        "A slope of 1 is linear, of 0 flat, each of the upper half of its curve. PureSwitch grows with the "
+        "typical number of open slots."
     ),
     "utility": (
         "The lower bound holds for every mechanism that loses no value, on average over a long series: it follows "
