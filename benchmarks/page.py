@@ -17,7 +17,7 @@ from benchmarks.timing import Row
 ROOT = Path(__file__).parent.parent
 RESULTS = Path(__file__).with_name("results.json")
 PAGE = ROOT / "docs" / "benchmarks.md"
-COLOURS = ("#0b6e99", "#c2571a", "#3d7d37", "#8b3a8b", "#6b5b00", "#555555", "#b02a37", "#1f4fbf")
+COLOURS = ("#0b6e99", "#c2571a", "#3d7d37", "#8b3a8b", "#6b5b00", "#555555", "#b02a37", "#1f4fbf", "#999999")
 WIDTH, HEIGHT, LEFT, BOTTOM, RIGHT, TOP = 720, 380, 70, 50, 220, 30
 INTRODUCTION = """# Benchmarks
 
