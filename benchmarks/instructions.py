@@ -38,7 +38,11 @@ def missing() -> str | None:
     """Say why nothing can be counted here, or None."""
     if platform.machine() not in ("x86_64", "AMD64") or not sys.platform.startswith("linux"):
         return "counts are on record for Linux on x86-64"
-    return None if shutil.which("valgrind") else "valgrind is not installed"
+    if not shutil.which("valgrind"):
+        return "valgrind is not installed"
+    trial = ["valgrind", "--tool=callgrind", "--callgrind-out-file=/dev/null", "true"]
+    works = subprocess.run(trial, capture_output=True, check=False).returncode == 0
+    return None if works else "valgrind does not run here"
 
 
 def kernels() -> dict[str, Callable[[int], object]]:
