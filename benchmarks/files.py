@@ -27,7 +27,7 @@ def make(path: Path, order: str) -> None:
     row = "i" if order == "sorted" else f"(i * 7919) % {rows}"
     query = f"""
         SELECT row // {LENGTH} AS meter, TIMESTAMP '2024-01-01' + INTERVAL 30 MINUTE * (row % {LENGTH}) AS time,
-            round(((row * 48271) % 2147483647) / 1e8, 3) AS kwh
+            (hash(row) % 21475) / 1000 AS kwh
         FROM (SELECT {row} AS row FROM range({rows}) AS numbers(i))
     """  # noqa: S608 - numbers only
     with duckdb.connect(config={"memory_limit": MEMORY}) as connection:

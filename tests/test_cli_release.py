@@ -207,7 +207,7 @@ def test_invalid_rows_are_counted_for_the_reader(capsys) -> None:
 
 def test_progress_counts_rows_and_is_shown_on_a_terminal_only(capsys) -> None:
     """Where nobody looks there is no bar."""
-    with progress(100, quiet=False) as advance:
+    with progress(100, "releasing", quiet=False) as advance:
         advance(50)
     assert capsys.readouterr().err == ""
 
@@ -217,7 +217,7 @@ def test_progress_on_a_terminal(monkeypatch, capsys) -> None:
     monkeypatch.setenv("FORCE_COLOR", "1")
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.setenv("COLUMNS", "120")
-    with progress(100, quiet=False) as advance:
+    with progress(100, "releasing", quiet=False) as advance:
         advance(50)
         advance(50)
     shown = capsys.readouterr().err

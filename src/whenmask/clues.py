@@ -45,7 +45,7 @@ class Finding:
 
     Attributes:
         kind: What was found, as one word: "counter", "sequence", "timestamp", "clock text", "row id", "trend",
-            "shared", "equal", "short", "single", "empty" or "unread".
+            "shared", "equal", "short", "single", "empty", "unread" or "invalid".
         column: The column it is about, None for the table as a whole.
         severity: "useless" if the release would hide little or nothing, "warning" if it may, else "note".
         what_found: The evidence, in counts and shares.
@@ -100,10 +100,12 @@ class Direction:
     downs: int = 0
     ties: int = 0
 
-    def count(self, earlier: NDArray[Any], later: NDArray[Any]) -> None:
+    def count(self, earlier: NDArray[Any], later: NDArray[Any], pairs: Flags) -> None:
         """Count further pairs."""
-        ups, downs = int(np.count_nonzero(later > earlier)), int(np.count_nonzero(later < earlier))
-        self.ups, self.downs, self.ties = self.ups + ups, self.downs + downs, self.ties + later.size - ups - downs
+        ups = int(np.count_nonzero((later > earlier) & pairs))
+        downs = int(np.count_nonzero((later < earlier) & pairs))
+        ties = int(np.count_nonzero(pairs)) - ups - downs
+        self.ups, self.downs, self.ties = self.ups + ups, self.downs + downs, self.ties + ties
 
     @property
     def changes(self) -> int:
@@ -201,7 +203,7 @@ class Column:
         start = max(held - apart, 0)  # earlier pairs have been counted
         later, earlier = slice(start + apart, None), slice(start, max(numbers.size - apart, 0))
         pairs = valid[later] & valid[earlier] & (runs[later] == runs[earlier])
-        direction.count(numbers[earlier][pairs], numbers[later][pairs])
+        direction.count(numbers[earlier], numbers[later], pairs)
 
     def _count_steps(self, numbers: NDArray[Any], valid: Flags, runs: NDArray[np.int64], held: int) -> None:
         if numbers.size < 3:

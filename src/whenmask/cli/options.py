@@ -73,6 +73,19 @@ def opened_key(key_file: Path | None, testing_key: int | None) -> Key | None:
     return None if testing_key is None else Key.for_testing(testing_key)
 
 
+def needed_key(key_file: Path | None, testing_key: int | None) -> Key:
+    """Return the key that is named.
+
+    Raises:
+        ParameterError: None is, or two are.
+    """
+    key = opened_key(key_file, testing_key)
+    if key is None:
+        hint = "name it with `--key-file`; a run with a fresh key, which is never kept, cannot be drawn again"
+        raise ParameterError("the key of the run is needed", "none", hint)
+    return key
+
+
 @Parameter(name="*")
 @dataclass(frozen=True, kw_only=True)
 class Room:
@@ -81,4 +94,4 @@ class Room:
     memory: str = "2GB"
     "How much memory may be used in all."
     spill: Path | None = None
-    "A folder for what does not fit into memory; by default that of the output."
+    "A folder for what does not fit into memory, in the clear until the run ends; by default that of the output."

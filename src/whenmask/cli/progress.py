@@ -28,15 +28,15 @@ def interruptible() -> Iterator[None]:
 
 
 @contextmanager
-def progress(rows: int, *, quiet: bool) -> Iterator[Callable[[int], None]]:
-    """Show rows released, rate and time left, on a terminal only."""
+def progress(rows: int, doing: str, *, quiet: bool) -> Iterator[Callable[[int], None]]:
+    """Show rows done, rate and time left, on a terminal only."""
     console = Console(stderr=True)
     columns = (TextColumn("{task.description}"), BarColumn(), Rate(), TimeRemainingColumn())
     with Progress(*columns, console=console, transient=True, disable=quiet or not console.is_terminal) as bar:
         task = bar.add_task("sorting", total=None)
 
         def advance(count: int) -> None:
-            bar.update(task, description="releasing", total=rows)
+            bar.update(task, description=doing, total=rows)
             bar.advance(task, count)
 
         yield advance

@@ -9,8 +9,9 @@ from whenmask.cli.options import Flag, Roles, Room, Secrets
 from whenmask.cli.progress import interruptible, progress
 from whenmask.cli.receipt import show_receipt
 from whenmask.description import mechanism_named
-from whenmask.files import Job, open_inputs, release_files, window_of
+from whenmask.files import Job, Onlooker, open_inputs, release_files, window_of
 from whenmask.mechanisms import MECHANISMS
+from whenmask.report.released import check_page, report_release, write_page
 
 # The recommended one.
 DEFAULT_MECHANISM = next(iter(MECHANISMS))
@@ -28,7 +29,10 @@ def release(
     calibrate: Literal["guarantee", "claim"] | None = None,
     secrets: Secrets = Secrets(),
     ledger: Path | None = None,
+    report: Path | None = None,
+    show: str | None = None,
     drop_invalid: Annotated[bool, Flag] = False,
+    accept_risk: Annotated[bool, Flag] = False,
     force: Annotated[bool, Flag] = False,
     room: Room = Room(),
     json: Annotated[bool, Flag] = False,
@@ -38,6 +42,7 @@ def release(
 
     Reads CSV, Parquet and JSON lines, and writes any of them, by the endings of the names. The rows come out
     sorted by series and time. The output appears when it is complete, with its receipt beside it, or not at all.
+    A table with columns that tell the order by themselves, such as counters, is refused: see `whenmask check`.
 
     Example: `whenmask release in.parquet -o out.parquet --by meter --time time --window 24h --epsilon 4`
 
@@ -51,22 +56,30 @@ def release(
         calibrate: What epsilon bounds; by default the guarantee, or the claim where nothing is proved.
         secrets: The key and the run.
         ledger: Where releases are remembered; by default whenmask.ledger beside the output.
+        report: Where to write a page about this release, for whoever holds the original.
+        show: A series to show before and after on that page, by its id: raw data.
         drop_invalid: Leave out rows without id or time, and all rows that share id and time; count them.
-        force: Overwrite the output.
+        accept_risk: Release columns that tell the order by themselves all the same; the receipt says so.
+        force: Overwrite the output, and the report.
         room: The room that sorting may take.
         json: Print the receipt as JSON.
         quiet: Print nothing.
     """
     columns = roles.columns()
     key, run = secrets.opened()
+    job = Job(output, key, run, force, drop_invalid, accept_risk, ledger)
     # Refuses what it can before files are read.
     mechanism_named(mechanism, epsilon, 2, calibrate=calibrate)
     opened = open_inputs(sources, columns, output=output, memory=room.memory, spill=room.spill)
     with interruptible(), opened as inputs:
-        job = Job(output, key=key, run=run, force=force, drop_invalid=drop_invalid, ledger=ledger)
         job.check(inputs.files)
+        if report is not None:
+            check_page(report, [output, *inputs.files], force=force)
         chosen = mechanism_named(mechanism, epsilon, window_of(inputs, window), calibrate=calibrate)
-        with progress(inputs.rows, quiet=quiet or json) as advance:
-            receipt = release_files(inputs, chosen, job, progress=advance)
+        onlooker = Onlooker(inputs, chosen, report=report is not None, show=show)
+        with progress(inputs.rows, "releasing", quiet=quiet or json) as advance:
+            receipt = release_files(inputs, chosen, job, onlooker=onlooker, progress=advance)
+        if report is not None:
+            write_page(report, report_release(receipt, chosen, onlooker))
     if not quiet:
         show_receipt(receipt, json=json)

@@ -1,24 +1,22 @@
 """Reading tables larger than memory: DuckDB sorts them, within a limit, and spills what does not fit."""
 
-import queue
 import re
-import threading
+import tempfile
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import duckdb
 import pyarrow as pa
 
 from whenmask.columns import Columns, series_ids, time_numbers
 from whenmask.errors import FileError, ParameterError
+from whenmask.files.pipeline import Ahead
 from whenmask.files.places import Format, format_of, found_files, workplace
 from whenmask.files.sources import Source, bad_line, kinds_of, parquet_schema, sources_of, typed
 from whenmask.files.sql import listed, quoted, unused
 
-BATCH = 1 << 17
 # What Python, the kernels and the writer take beside DuckDB, and the least that DuckDB can sort in.
 ASIDE = 600 << 20
 LEAST = 200 << 20
@@ -186,45 +184,6 @@ class Inputs:
             raise FileError("the input cannot be read", error.strerror, "check that it may be read") from None
 
 
-class Ahead:
-    """Batches of a query, read ahead in a thread: an interruption need not wait until everything is sorted."""
-
-    def __init__(self, connection: duckdb.DuckDBPyConnection, query: str) -> None:
-        self._connection = connection
-        self._query = query
-        self._queue: queue.Queue[Any] = queue.Queue(maxsize=2)
-        self._ended = threading.Event()
-
-    def __iter__(self) -> Iterator[pa.RecordBatch]:
-        reader = threading.Thread(target=self._read, daemon=True)
-        reader.start()
-        try:
-            while (found := self._queue.get()) is not None:
-                if isinstance(found, BaseException):
-                    raise found
-                yield found
-        finally:
-            self._ended.set()
-            while reader.is_alive():
-                self._connection.interrupt()
-                self._drain()
-                reader.join(0.05)
-
-    def _drain(self) -> None:
-        while not self._queue.empty():
-            self._queue.get_nowait()
-
-    def _read(self) -> None:
-        try:
-            for batch in self._connection.sql(self._query).to_arrow_reader(BATCH):
-                if self._ended.is_set():
-                    return
-                self._queue.put(batch)
-            self._queue.put(None)
-        except BaseException as error:  # noqa: BLE001 - raised again where the batches are used
-            self._queue.put(error)
-
-
 def connected(memory: str, spill: Path) -> duckdb.DuckDBPyConnection:
     """Return a connection that keeps to the memory, to the files and to itself.
 
@@ -270,7 +229,7 @@ def open_inputs(
     sources: Sequence[str | Path],
     columns: Columns,
     *,
-    output: Path,
+    output: Path | None = None,
     memory: str = "2GB",
     spill: Path | None = None,
 ) -> Iterator[Inputs]:
@@ -279,18 +238,20 @@ def open_inputs(
     Args:
         sources: Files, globs and folders.
         columns: The roles of the columns.
-        output: The file to be written, whose format decides what text is taken for.
+        output: The file to be written, whose format decides what text is taken for; None if the table is only
+            looked at, and text taken for all that it can be.
         memory: How much may be used in all.
         spill: A folder for rows that do not fit into memory, in the clear until the run ends; by default that of
-            the output.
+            the output, or the system's for temporary files.
 
     Raises:
         FileError: A file cannot be found or read, or its name does not say its format.
         ParameterError: The columns do not fit the table, or the memory is too little.
         DataError: The files are malformed, or do not go together.
     """
-    like = format_of(output)
-    with workplace(spill or output.parent) as place:
+    like: Format = "parquet" if output is None else format_of(output)
+    usual = Path(tempfile.gettempdir()) if output is None else output.parent
+    with workplace(spill or usual) as place:
         inputs = Inputs(sources, columns, like=like, memory=memory, spill=place)
         try:
             yield inputs
