@@ -172,7 +172,7 @@ def number_series(
         DataError: An id is null or NaN, or of a type that cannot name a series.
     """
     starts = _run_starts(by, rows)
-    if starts.size < rows // SHORT_RUNS:
+    if starts is not None:
         found, series_found = number_series([column.take(pa.array(starts)) for column in by], starts.size)
         return np.repeat(found, np.diff(starts, append=rows)), series_found
     numbers = np.zeros(rows, dtype=np.int64)
@@ -192,21 +192,23 @@ def number_series(
     return numbers, list(series) if by else [alone]
 
 
-def _run_starts(by: Sequence[pa.Array], rows: int) -> NDArray[np.int64]:
-    """Return where rows begin that stand together with the same ids; every row, where that is not found fast."""
-    every = np.arange(rows)
-    change = np.zeros(max(rows - 1, 0), dtype=np.bool_)
+def _run_starts(by: Sequence[pa.Array], rows: int) -> NDArray[np.int64] | None:
+    """Return where rows with the same ids begin to stand together; None where that saves nothing."""
+    if not by or rows < SHORT_RUNS or not all(map(_compares_fast, by)):
+        return None
+    change = np.zeros(rows, dtype=np.bool_)
+    change[0] = True
     for column in by:
-        if isinstance(column, pa.ChunkedArray) or column.null_count or not _is_plain_id(column.type):
-            return every
-        change |= pc.not_equal(column.slice(1), column.slice(0, rows - 1)).to_numpy(zero_copy_only=False)
-    return np.append(0, np.flatnonzero(change) + 1) if by and rows else every
+        change[1:] |= pc.not_equal(column.slice(1), column.slice(0, rows - 1)).to_numpy(zero_copy_only=False)
+    starts = np.flatnonzero(change)
+    return starts if starts.size < rows // SHORT_RUNS else None
 
 
-def _is_plain_id(kind: pa.DataType) -> bool:
-    """Return whether ids of a type can be compared as they are."""
-    types = pa.types
-    return bool(types.is_integer(kind) or types.is_string(kind) or types.is_large_string(kind))
+def _compares_fast(column: pa.Array) -> bool:
+    """Return whether ids can be compared with their neighbours as they are."""
+    kind, types = column.type, pa.types
+    plain = types.is_integer(kind) or types.is_string(kind) or types.is_large_string(kind)
+    return bool(plain and not isinstance(column, pa.ChunkedArray) and not column.null_count)
 
 
 def _number_ids(column: pa.Array, first: int) -> tuple[NDArray[np.int64], list[Series]]:

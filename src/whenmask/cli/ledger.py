@@ -44,5 +44,5 @@ def ledger(
         if one.runs > 1:
             total = f"epsilon {number(one.epsilon)}, delta {number(one.delta)}"
             if one.epsilon is None:
-                total = "nothing is proved of one of them"
-            shown.print(f"{one.slots[:8]} was released {one.runs} times, in all: {total}")
+                total = "unknown, as nothing is proved of one of them"
+            shown.print(f"{one.slots[:8]} was released {one.runs} times; each of its series has spent {total}")

@@ -15,16 +15,19 @@ def interruptible() -> Iterator[None]:
     """Clean up and say so when interrupted, by Ctrl-C or by a request to end."""
 
     def end(*_: object) -> NoReturn:
+        for sent in before:
+            signal.signal(sent, signal.SIG_IGN)  # cleaning up is soon done, and must not be cut short
         raise KeyboardInterrupt
 
-    before = signal.signal(signal.SIGTERM, end)
+    before = {sent: signal.signal(sent, end) for sent in (signal.SIGINT, signal.SIGTERM)}
     try:
         yield
     except KeyboardInterrupt:
         Console(stderr=True, highlight=False).print("[bold red]interrupted:[/] nothing was written")
         raise
     finally:
-        signal.signal(signal.SIGTERM, before)
+        for sent, handler in before.items():
+            signal.signal(sent, handler)
 
 
 @contextmanager

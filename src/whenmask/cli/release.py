@@ -79,7 +79,7 @@ def release(
         onlooker = Onlooker(inputs, chosen, report=report is not None, show=show)
         with progress(inputs.rows, "releasing", quiet=quiet or json) as advance:
             receipt = release_files(inputs, chosen, job, onlooker=onlooker, progress=advance)
-        if report is not None:
-            write_page(report, report_release(receipt, chosen, onlooker))
+    if report is not None:
+        write_page(report, report_release(receipt, chosen, onlooker))
     if not quiet:
         show_receipt(receipt, json=json)

@@ -25,35 +25,39 @@ class Ahead:
         self._query = query
         self._queue: queue.Queue[Any] = queue.Queue(maxsize=ROOM)
         self._ended = threading.Event()
+        # Held while the connection is in use: an interruption may come before the thread has begun.
+        self._reading = threading.Lock()
 
     def __iter__(self) -> Iterator[pa.RecordBatch]:
-        reader = threading.Thread(target=self._read, daemon=True)
-        reader.start()
         try:
+            threading.Thread(target=self._read, daemon=True).start()
             while (found := self._queue.get()) is not None:
                 if isinstance(found, BaseException):
                     raise found
                 yield found
         finally:
             self._ended.set()
-            while reader.is_alive():
+            while not self._reading.acquire(timeout=0.05):
                 self._connection.interrupt()
                 self._drain()
-                reader.join(0.05)
+            self._reading.release()
 
     def _drain(self) -> None:
         while not self._queue.empty():
             self._queue.get_nowait()
 
     def _read(self) -> None:
-        try:
-            for batch in self._connection.sql(self._query).to_arrow_reader(BATCH):
+        with self._reading:
+            try:
                 if self._ended.is_set():
                     return
-                self._queue.put(batch)
-            self._queue.put(None)
-        except BaseException as error:  # noqa: BLE001 - raised again where the batches are used
-            self._queue.put(error)
+                for batch in self._connection.sql(self._query).to_arrow_reader(BATCH):
+                    if self._ended.is_set():
+                        return
+                    self._queue.put(batch)
+                self._queue.put(None)
+            except BaseException as error:  # noqa: BLE001 - raised again where the batches are used
+                self._queue.put(error)
 
 
 class Behind:
