@@ -26,7 +26,7 @@ from whenmask.batches import release_batches
 from whenmask.cli import run
 from whenmask.columns import Columns
 from whenmask.errors import DataError, FileError, ParameterError
-from whenmask.files import Job, find_invalid, open_inputs, release_files, window_of
+from whenmask.files import Job, Room, find_invalid, open_inputs, release_files, window_of
 from whenmask.files.duration import Steps, parsed_window, spoken
 from whenmask.files.fingerprint import Digest
 from whenmask.receipt import Receipt
@@ -682,7 +682,7 @@ def test_memory_is_a_size(tmp_path, memory) -> None:
     pq.write_table(readings(), tmp_path / "in.parquet")
     with (
         pytest.raises(ParameterError, match="`memory`"),
-        open_inputs([tmp_path / "in.parquet"], ROLES, output=tmp_path / "out.csv", memory=memory),
+        open_inputs([tmp_path / "in.parquet"], ROLES, output=tmp_path / "out.csv", room=Room(memory)),
     ):
         pass
 

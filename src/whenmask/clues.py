@@ -287,7 +287,7 @@ class Column:
             "useless" if self._often() else "warning",
             f"{what}, and {self.near.changes:,} of {self.near.pairs:,} neighbouring rows differ",
             "It moves with its row and says when the row was recorded.",
-            "Leave it out, or keep of it only what does not tell the moment.",
+            "Leave it out (--leave-out), or keep of it only what does not tell the moment.",
         )
 
     def _row_id(self) -> Finding | None:
@@ -299,7 +299,7 @@ class Column:
             "useless",
             f"{_percent(self.row_ids / self.texts)} of the texts looked at are unique identifiers (UUID)",
             "Whoever knows the row by its identifier, or has it in another table, knows its time; some tell it.",
-            "Leave it out.",
+            "Leave it out (--leave-out).",
         )
 
     def _counter(self) -> Finding | None:
@@ -309,7 +309,7 @@ class Column:
         if severity == "useless" and self.steps and self.even_steps >= ONE_WAY * self.steps:
             what = f"it {near.told()}, by the same step in {_percent(self.even_steps / self.steps)}"
             meaning = "It numbers the rows in order of time, so every row can be put back into its place."
-            return Finding("sequence", self.name, severity, what, meaning, "Leave it out.")
+            return Finding("sequence", self.name, severity, what, meaning, "Leave it out (--leave-out).")
         meaning = (
             "The order of such values is their order in time, so it can be read off and undoes the release."
             if severity == "useless"
@@ -317,7 +317,7 @@ class Column:
         )
         advice = (
             "If it is a meter reading that adds up, release the differences between readings; if it is a clock or "
-            "a row number, leave it out."
+            "a row number, leave it out (--leave-out)."
         )
         return Finding("counter", self.name, severity, f"it {near.told()}", meaning, advice)
 

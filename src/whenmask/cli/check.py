@@ -7,7 +7,7 @@ from typing import Annotated
 from rich.console import Console
 
 from whenmask.check import Check, useless, worst_first
-from whenmask.cli.options import Flag, Roles, Room
+from whenmask.cli.options import Flag, Roles, Space
 from whenmask.cli.progress import interruptible, progress
 from whenmask.cli.show import print_json
 from whenmask.clues import Finding
@@ -22,7 +22,7 @@ def check(
     *,
     roles: Roles,
     window: str | None = None,
-    room: Room = Room(),
+    space: Space = Space(),
     json: Annotated[bool, Flag] = False,
     quiet: Annotated[bool, Flag] = False,
 ) -> None:
@@ -40,11 +40,11 @@ def check(
         roles: The roles of the columns.
         window: How many timestamps may trade places, or a duration such as 24h; without it, series' lengths and
             trends are not looked at.
-        room: The room that sorting may take.
+        space: The room that sorting may take.
         json: Print one JSON object, for machines.
         quiet: Print nothing.
     """
-    opened = open_inputs(sources, roles.columns(), memory=room.memory, spill=room.spill)
+    opened = open_inputs(sources, roles.columns(), room=space.room(), leave_out=roles.leave_out or ())
     with interruptible(), opened as inputs:
         look = Check(inputs.columns, window=None if window is None else window_of(inputs, window))
         invalid = find_invalid(inputs)

@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
-from whenmask.cli.options import Flag, Roles, Room, Secrets
+from whenmask.cli.options import Flag, Roles, Secrets, Space
 from whenmask.cli.progress import interruptible, progress
 from whenmask.cli.receipt import show_receipt
 from whenmask.description import mechanism_named
@@ -34,7 +34,7 @@ def release(
     drop_invalid: Annotated[bool, Flag] = False,
     accept_risk: Annotated[bool, Flag] = False,
     force: Annotated[bool, Flag] = False,
-    room: Room = Room(),
+    space: Space = Space(),
     json: Annotated[bool, Flag] = False,
     quiet: Annotated[bool, Flag] = False,
 ) -> None:
@@ -61,7 +61,7 @@ def release(
         drop_invalid: Leave out rows without id or time, and all rows that share id and time; count them.
         accept_risk: Release columns that tell the order by themselves all the same; the receipt says so.
         force: Overwrite the output, and the report.
-        room: The room that sorting may take.
+        space: The room that sorting may take.
         json: Print the receipt as JSON.
         quiet: Print nothing.
     """
@@ -70,7 +70,7 @@ def release(
     job = Job(output, key, run, force, drop_invalid, accept_risk, ledger)
     # Refuses what it can before files are read.
     mechanism_named(mechanism, epsilon, 2, calibrate=calibrate)
-    opened = open_inputs(sources, columns, output=output, memory=room.memory, spill=room.spill)
+    opened = open_inputs(sources, columns, output=output, room=space.room(), leave_out=roles.leave_out or ())
     with interruptible(), opened as inputs:
         job.check(inputs.files)
         if report is not None:

@@ -5,7 +5,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from whenmask.cli.options import Flag, Room, needed_key
+from whenmask.cli.options import Flag, Space, needed_key
 from whenmask.cli.progress import interruptible
 from whenmask.cli.show import console
 from whenmask.files import found_files
@@ -22,7 +22,7 @@ def report(
     testing_key: int | None = None,
     show: str | None = None,
     force: Annotated[bool, Flag] = False,
-    room: Room = Room(),
+    space: Space = Space(),
     quiet: Annotated[bool, Flag] = False,
 ) -> None:
     """Write a page about a release: what is promised, how far values moved, and what statistics lose.
@@ -41,13 +41,13 @@ def report(
         testing_key: The number of the testing key of the run.
         show: A series to show before and after, by its id: raw data.
         force: Overwrite the page.
-        room: The room that sorting may take.
+        space: The room that sorting may take.
         quiet: Print nothing.
     """
     key = needed_key(key_file, testing_key)
     check_page(output, [released, *found_files(sources)], force=force)
     with interruptible():
-        data = report_again(released, sources, key, show=show, memory=room.memory, spill=room.spill)
+        data = report_again(released, sources, key, show=show, room=space.room())
         write_page(output, data)
     if not quiet:
         console().print(f"The report is in {output.name}. Keep it with the original data.")

@@ -20,7 +20,7 @@ Example:
 
 from whenmask.files.inspection import find_invalid, window_of
 from whenmask.files.places import found_files
-from whenmask.files.reading import Inputs, open_inputs
+from whenmask.files.reading import Inputs, Room, open_inputs
 from whenmask.files.releasing import LEDGER, Job, Onlooker, belongs, release_files
 
 __all__ = [
@@ -28,6 +28,7 @@ __all__ = [
     "Inputs",
     "Job",
     "Onlooker",
+    "Room",
     "belongs",
     "find_invalid",
     "found_files",

@@ -206,6 +206,7 @@ def _receipt(
         "time": inputs.asked.time,
         "values": inputs.asked.values,
         "keep": inputs.asked.keep,
+        "left_out": inputs.left_out,
     }
     return Receipt(
         mechanism={

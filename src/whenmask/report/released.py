@@ -10,7 +10,7 @@ from whenmask.batches import release_batches
 from whenmask.columns import Columns
 from whenmask.description import mechanism_of
 from whenmask.errors import DataError, FileError
-from whenmask.files import Onlooker, belongs, open_inputs
+from whenmask.files import Onlooker, Room, belongs, open_inputs
 from whenmask.keystream import Key
 from whenmask.mechanisms import Temporal
 from whenmask.receipt import Receipt
@@ -38,8 +38,7 @@ def report_again(
     key: Key,
     *,
     show: str | None = None,
-    memory: str = "2GB",
-    spill: Path | None = None,
+    room: Room = Room(),
 ) -> ReportData:
     """Return what is to be reported of a release that was made before, by drawing it once more.
 
@@ -48,8 +47,7 @@ def report_again(
         sources: What was released: files, globs and folders.
         key: The key of that run.
         show: The one series to show before and after, by its id as text. Raw data!
-        memory: How much may be used in all.
-        spill: A folder for rows that do not fit; by default that of the release.
+        room: The room that sorting may take.
 
     Raises:
         FileError: A file or the receipt cannot be read.
@@ -59,8 +57,10 @@ def report_again(
     receipt = Receipt.read(released)
     receipt.check(released, key)
     mechanism = mechanism_of(receipt.mechanism["identity"])
-    roles = Columns.named(**receipt.columns)
-    with open_inputs(sources, roles, output=released, memory=memory, spill=spill) as inputs:
+    roles = {role: names for role, names in receipt.columns.items() if role != "left_out"}
+    left_out = receipt.columns.get("left_out", [])
+    opened = open_inputs(sources, Columns.named(**roles), output=released, room=room, leave_out=left_out)
+    with opened as inputs:
         onlooker = Onlooker(inputs, mechanism, report=True, show=show)
         with closing(inputs.batches(valid_only=receipt.dropped is not None)) as rows:
             before = onlooker.before(rows)
