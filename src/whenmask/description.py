@@ -59,9 +59,9 @@ def mechanism_of(identity: str) -> Temporal:
     match = IDENTITY.fullmatch(identity)
     found = match and MECHANISMS.get(match[1])
     if match and found:
-        pairs = (pair.split("=") for pair in match[2].split(", "))
-        values = {name: float.fromhex(value) if "0x" in value else int(value) for name, value in pairs}
+        pairs = [pair.split("=") for pair in match[2].split(", ")]
         with suppress(TypeError, ValueError, AttributeError):
+            values = {name: float.fromhex(value) if "0x" in value else int(value) for name, value in pairs}
             maker: Any = found.from_parameters if found is PureSwitch else cast(Any, found).from_units
             made: Temporal = maker(*[values.pop("unit")] if "unit" in values else [], **values)
             if made.identity == identity:
