@@ -1,7 +1,7 @@
 """Releasing files: against what DuckDB takes to read, order and write the same file, in the same run.
 
-Targets, at 10^8 rows (10,000 series of 10,000 values): at most 3 times that, in at most 2 GB. Every measurement is a
-process of its own, as people run it. Text takes long, and is measured on a tenth of the rows.
+Targets, at 10^8 rows (10,000 series of 10,000 values): at most 3 times that, in at most 2 GB. Every measurement is
+a process of its own, as people run it. Text takes long, and is measured on a tenth of the rows.
 """
 
 import subprocess

@@ -74,7 +74,7 @@ def test_a_release_is_shown_receipted_and_remembered(capsys) -> None:
     assert capsys.readouterr().out == ""
     assert run(["ledger"]) == 0
     shown = capsys.readouterr().out
-    assert "was released 2 times; each of its series has spent epsilon 8" in shown.replace("\n", " ")
+    assert "2 series were released 2 times: each has spent epsilon 8" in shown
     assert "not proved" not in shown
 
 

@@ -47,7 +47,7 @@ def test_the_tutorial_says_what_happens(tmp_path, monkeypatch, capsys) -> None:
     checked = next(text for line, text in said.values() if line.startswith("whenmask check"))
     assert "useless: counter, column 'total'" in checked
     spent = next(text for line, text in said.values() if line.startswith("whenmask ledger"))
-    assert "released 2 times; each of its series has spent epsilon 8" in spent
+    assert "20 series were released 2 times: each has spent epsilon 8" in spent
     assert len(contents) == 2
     assert contents[0] == contents[1]
     assert run(["ledger", "--json"]) == 0

@@ -10,7 +10,7 @@ from whenmask.cli.progress import interruptible, progress
 from whenmask.cli.receipt import show_receipt
 from whenmask.description import mechanism_named
 from whenmask.files import Job, Onlooker, open_inputs, release_files, window_of
-from whenmask.mechanisms import MECHANISMS
+from whenmask.mechanisms import MECHANISMS, Temporal
 from whenmask.report.released import check_page, report_release, write_page
 
 # The recommended one.
@@ -68,18 +68,21 @@ def release(
     columns = roles.columns()
     key, run = secrets.opened()
     job = Job(output, key, run, force, drop_invalid, accept_risk, ledger)
-    # Refuses what it can before files are read.
-    mechanism_named(mechanism, epsilon, 2, calibrate=calibrate)
+
+    def chosen(count: int) -> Temporal:
+        return mechanism_named(mechanism, epsilon, count, calibrate=calibrate)
+
+    chosen(2)  # refuses what it can before files are read
     opened = open_inputs(sources, columns, output=output, room=space.room(), leave_out=roles.leave_out or ())
     with interruptible(), opened as inputs:
         job.check(inputs.files)
         if report is not None:
             check_page(report, [output, *inputs.files], force=force)
-        chosen = mechanism_named(mechanism, epsilon, window_of(inputs, window), calibrate=calibrate)
-        onlooker = Onlooker(inputs, chosen, report=report is not None, show=show)
+        found = chosen(window_of(inputs, window))
+        onlooker = Onlooker(inputs, found, report=report is not None, show=show)
         with progress(inputs.rows, "releasing", quiet=quiet or json) as advance:
-            receipt = release_files(inputs, chosen, job, onlooker=onlooker, progress=advance)
+            receipt = release_files(inputs, found, job, onlooker=onlooker, progress=advance)
     if report is not None:
-        write_page(report, report_release(receipt, chosen, onlooker))
+        write_page(report, report_release(receipt, found, onlooker))
     if not quiet:
         show_receipt(receipt, json=json)

@@ -21,7 +21,7 @@ Example:
 from whenmask.files.inspection import find_invalid, window_of
 from whenmask.files.places import found_files
 from whenmask.files.reading import Inputs, Room, open_inputs
-from whenmask.files.releasing import LEDGER, Job, Onlooker, belongs, release_files
+from whenmask.files.releasing import LEDGER, Job, Onlooker, account_of, release_files
 
 __all__ = [
     "LEDGER",
@@ -29,7 +29,7 @@ __all__ = [
     "Job",
     "Onlooker",
     "Room",
-    "belongs",
+    "account_of",
     "find_invalid",
     "found_files",
     "open_inputs",

@@ -1,27 +1,26 @@
 """Releasing files: sort, release, write, remember, and only then let it be seen."""
 
-import json
 from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import closing
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 
 from whenmask.batches import release_batches
 from whenmask.check import Check, refuse_useless, useless
 from whenmask.errors import DataError, FileError
-from whenmask.files.fingerprint import Digest
+from whenmask.files.account import Account, Written
+from whenmask.files.fingerprint import Digest, Slots
 from whenmask.files.inspection import Invalid, find_invalid
 from whenmask.files.places import format_of, workplace
 from whenmask.files.reading import Inputs
 from whenmask.files.writing import Output, exists, place_file, written_error
 from whenmask.keystream import Key, checked_run
-from whenmask.ledger import Ledger, Run
+from whenmask.ledger import Ledger
 from whenmask.losses import Comparison
 from whenmask.mechanisms import Temporal
-from whenmask.receipt import Receipt, fingerprint, receipt_of, versions
+from whenmask.receipt import Receipt, receipt_of
 from whenmask.watch import Watched
 
 LEDGER = "whenmask.ledger"
@@ -87,6 +86,7 @@ class Onlooker:
 
     Attributes:
         content: The digest of what goes in.
+        slots: The digests of the times of each series.
         check: What tells the order by itself.
         plans: The mechanism, watched for the report.
         comparison: The rows before and after, for the report.
@@ -97,6 +97,7 @@ class Onlooker:
     ) -> None:
         columns, window = inputs.columns, mechanism.window
         self.content = Digest(list(inputs.types))
+        self.slots = Slots(columns)
         self.check = Check(columns, window=window)
         self.plans = Watched(mechanism) if report else None
         self.comparison = Comparison(columns, window=window, show=show) if report else None
@@ -105,6 +106,7 @@ class Onlooker:
         """Hand the input through, and look at it."""
         for batch in batches:
             self.content.push(batch)
+            self.slots.push(batch)
             self.check.push(batch)
             if self.comparison is not None:
                 self.comparison.push_before(batch)
@@ -154,10 +156,11 @@ def release_files(
                     output.write(batch)
                     progress(batch.num_rows)
                 output.finish()
-            made = _receipt(inputs, mechanism, job, output, onlooker, invalid)
+            account = account_of(inputs, mechanism, onlooker, invalid)
+            made = account.receipt(job.key, job.run, Written(job.output.name, output.size, output.sha256))
             part = place / "receipt"
             part.write_text(made.to_json(), encoding="utf-8")
-            ledger.record(_run(inputs, made, job, onlooker.content, ledger))
+            ledger.record(account.entry(made, job.key, ledger), onlooker.slots.digests())
             if job.output.exists() and not job.force:
                 raise exists(job.output)
             place_file(part, receipt_of(job.output), force=True)
@@ -191,81 +194,18 @@ def _useful(batches: Iterable[pa.RecordBatch], check: Check) -> Iterator[pa.Reco
     refuse_useless(check.findings())
 
 
-def _receipt(
-    inputs: Inputs,
-    mechanism: Temporal,
-    job: Job,
-    output: Output,
-    onlooker: Onlooker,
-    invalid: Invalid | None,
-) -> Receipt:
+def account_of(inputs: Inputs, mechanism: Temporal, onlooker: Onlooker, invalid: Invalid | None = None) -> Account:
+    """Return what was released, once it has passed."""
     dropped = None if invalid is None else invalid.counts
-    claim, guarantee = mechanism.claim, mechanism.guarantee
-    roles = {
-        "by": inputs.asked.by,
-        "time": inputs.asked.time,
-        "values": inputs.asked.values,
-        "keep": inputs.asked.keep,
-        "left_out": inputs.left_out,
-    }
-    return Receipt(
-        mechanism={
-            "name": type(mechanism).__name__,
-            "identity": mechanism.identity,
-            "window": mechanism.window,
-            "parameters": mechanism.parameters,
-        },
-        guarantee=_known(asdict(guarantee)),
-        claim=None if claim is None else {**asdict(claim), "basis": claim.basis},
-        columns={role: list(names) if isinstance(names, tuple) else names for role, names in roles.items()},
+    return Account(
+        mechanism=mechanism,
+        columns=inputs.asked,
+        files=len(inputs.files),
         rows=inputs.rows - sum((dropped or {}).values()),
         series=onlooker.check.series,
         dropped=dropped,
-        run=job.run,
-        key=job.key.kind,
-        input={
-            "files": len(inputs.files),
-            "fingerprint": fingerprint(job.key, b"input", _content(inputs, onlooker.content)),
-        },
-        output={
-            "name": job.output.name,
-            "bytes": output.size,
-            "sha256": output.sha256,
-            "fingerprint": fingerprint(job.key, b"output", bytes.fromhex(output.sha256)),
-        },
-        versions=versions(),
-        risks=[{"kind": finding.kind, "column": finding.column} for finding in useless(onlooker.check.findings())],
-    ).sealed(job.key)
-
-
-def _known(values: dict[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in values.items() if value is not None}
-
-
-def belongs(receipt: Receipt, inputs: Inputs, content: Digest, key: Key) -> bool:
-    """Return whether these are the rows that the receipt is about."""
-    return receipt.input.get("fingerprint") == fingerprint(key, b"input", _content(inputs, content))
-
-
-def _content(inputs: Inputs, content: Digest) -> bytes:
-    """Return what must not differ under one key and run: all rows, and which columns move."""
-    columns = inputs.columns
-    roles = json.dumps([columns.by, columns.time, columns.values, columns.keep])
-    return content.digest(list(inputs.types)) + roles.encode()
-
-
-def _run(inputs: Inputs, receipt: Receipt, job: Job, content: Digest, ledger: Ledger) -> Run:
-    guarantee = receipt.guarantee or {}
-    proved = guarantee.get("basis") == "proved"
-    return Run(
-        key=ledger.fingerprint(job.key.derive(b"name of the key")),
-        run=job.run,
-        mechanism=receipt.mechanism["identity"],
-        content=ledger.fingerprint(_content(inputs, content)),
-        slots=ledger.fingerprint(content.digest(inputs.slots, named=False)),
-        epsilon=guarantee["epsilon"] if proved else None,
-        delta=guarantee["delta"] if proved else None,
-        rows=receipt.rows,
-        series=receipt.series,
-        output=job.output.name,
+        content=onlooker.content.digest(list(inputs.types)),
+        slots=onlooker.content.digest(inputs.slots, named=False),
+        left_out=inputs.left_out,
+        risks=tuple(useless(onlooker.check.findings())),
     )

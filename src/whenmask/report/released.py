@@ -10,7 +10,7 @@ from whenmask.batches import release_batches
 from whenmask.columns import Columns
 from whenmask.description import mechanism_of
 from whenmask.errors import DataError, FileError
-from whenmask.files import Onlooker, Room, belongs, open_inputs
+from whenmask.files import Onlooker, Room, account_of, open_inputs
 from whenmask.keystream import Key
 from whenmask.mechanisms import Temporal
 from whenmask.receipt import Receipt
@@ -67,7 +67,7 @@ def report_again(
             sampler = onlooker.plans or mechanism
             drawn = release_batches(before, sampler, inputs.columns, key=key, run=receipt.run)
             deque(onlooker.after(drawn), maxlen=0)
-        if not belongs(receipt, inputs, onlooker.content, key):
+        if not account_of(inputs, mechanism, onlooker).belongs_to(receipt, key):
             hint = "name the very files that were released"
             raise DataError("these are not the rows that were released", hint=hint)
     return report_release(receipt, mechanism, onlooker)
