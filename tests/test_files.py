@@ -551,6 +551,8 @@ def test_fuzzed_files_never_give_a_traceback(tmp_path, capsys, data) -> None:
     assert code in (0, 2)
     assert "Traceback" not in shown
     assert (code == 2) == shown.startswith("error: ")
+    assert run(["check", str(source), "--by", "id", "--time", "time", "--window", "3", "--quiet"]) in (0, 2)
+    assert "Traceback" not in capsys.readouterr().err
 
 
 # ------------------------------------------------------------------------------- all of it, or nothing
@@ -604,6 +606,7 @@ def test_an_interrupted_run_cleans_up_and_says_so(tmp_path, large, sent, code) -
             if any((place / "part").exists() for place in tmp_path.glob(".whenmask-*")):
                 break
         running.send_signal(sent)
+        running.send_signal(sent)  # impatience must not cut the cleaning short
         _, error = running.communicate()
     assert running.returncode == code, error
     assert "nothing was written" in error

@@ -6,7 +6,7 @@ on side by side. Nothing else is shared: every batch has one owner at a time.
 
 import queue
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from typing import Any
 
 import duckdb
@@ -28,7 +28,7 @@ class Ahead:
         # Held while the connection is in use: an interruption may come before the thread has begun.
         self._reading = threading.Lock()
 
-    def __iter__(self) -> Iterator[pa.RecordBatch]:
+    def __iter__(self) -> Generator[pa.RecordBatch]:
         try:
             threading.Thread(target=self._read, daemon=True).start()
             while (found := self._queue.get()) is not None:
