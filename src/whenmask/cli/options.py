@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
@@ -102,3 +102,14 @@ class Space:
     def room(self) -> Room:
         """Return the room as the engine knows it."""
         return Room(self.memory, self.spill)
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, kw_only=True)
+class Cluster:
+    """What does the work."""
+
+    engine: Literal["duckdb", "spark"] = "duckdb"
+    "DuckDB, on this machine, or Spark: Parquet files in, and a folder of such files out."
+    master: str = "local[*]"
+    "Where Spark runs: local[*] for all cores of this machine, or the address of a cluster that shares its files."

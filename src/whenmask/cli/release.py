@@ -5,10 +5,11 @@ from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
-from whenmask.cli.options import Flag, Roles, Secrets, Space
+from whenmask.cli.options import Cluster, Flag, Roles, Secrets, Space
 from whenmask.cli.progress import interruptible, progress
 from whenmask.cli.receipt import show_receipt
 from whenmask.description import mechanism_named
+from whenmask.errors import ParameterError
 from whenmask.files import Job, Onlooker, open_inputs, release_files, window_of
 from whenmask.mechanisms import MECHANISMS, Temporal
 from whenmask.report.released import check_page, report_release, write_page
@@ -35,6 +36,7 @@ def release(
     accept_risk: Annotated[bool, Flag] = False,
     force: Annotated[bool, Flag] = False,
     space: Space = Space(),
+    cluster: Cluster = Cluster(),
     json: Annotated[bool, Flag] = False,
     quiet: Annotated[bool, Flag] = False,
 ) -> None:
@@ -43,6 +45,9 @@ def release(
     Reads CSV, Parquet and JSON lines, and writes any of them, by the endings of the names. The rows come out
     sorted by series and time. The output appears when it is complete, with its receipt beside it, or not at all.
     A table with columns that tell the order by themselves, such as counters, is refused: see `whenmask check`.
+
+    On Spark (`--engine spark`) the output is a folder of Parquet files, each with whole series; there columns are
+    not looked into, so check the table first.
 
     Example: `whenmask release in.parquet -o out.parquet --by meter --time time --window 24h --epsilon 4`
 
@@ -62,6 +67,7 @@ def release(
         accept_risk: Release columns that tell the order by themselves all the same; the receipt says so.
         force: Overwrite the output, and the report.
         space: The room that sorting may take.
+        cluster: What does the work.
         json: Print the receipt as JSON.
         quiet: Print nothing.
     """
@@ -73,6 +79,15 @@ def release(
         return mechanism_named(mechanism, epsilon, count, calibrate=calibrate)
 
     chosen(2)  # refuses what it can before files are read
+    if cluster.engine == "spark":
+        from whenmask.cli.cluster import release_on_spark
+
+        refuse_on_spark({"--report": report, "--show": show, "--leave-out": roles.leave_out})
+        with interruptible():
+            receipt = release_on_spark(sources, columns, job, master=cluster.master, window=window, chosen=chosen)
+        if not quiet:
+            show_receipt(receipt, json=json)
+        return
     opened = open_inputs(sources, columns, output=output, room=space.room(), leave_out=roles.leave_out or ())
     with interruptible(), opened as inputs:
         job.check(inputs.files)
@@ -86,3 +101,15 @@ def release(
         write_page(report, report_release(receipt, found, onlooker))
     if not quiet:
         show_receipt(receipt, json=json)
+
+
+def refuse_on_spark(options: dict[str, object]) -> None:
+    """Refuse options that only DuckDB knows.
+
+    Raises:
+        ParameterError: One is given.
+    """
+    given = [name for name, value in options.items() if value]
+    if given:
+        hint = "leave them out, or let DuckDB do the work, which is the default"
+        raise ParameterError("some options are not there on Spark", ", ".join(given), hint)
