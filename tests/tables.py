@@ -1,9 +1,11 @@
 """Tables for tests, and what their release must be: grouped, sorted and moved in plain Python."""
 
 import datetime as dt
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,6 +16,9 @@ from whenmask import Key
 from whenmask.keystream import Series
 from whenmask.mechanisms import Temporal
 
+# Real readings, which are no part of the repository: tests that use them are skipped where they are absent.
+SHARED = Path(os.environ.get("WHENMASK_DATA", Path(__file__).parent.parent.parent / "shared" / "data"))
+LONDON = SHARED / "smart_meters_london_2013.parquet"
 KEY = Key.for_testing(11)
 RUN = "tables"
 UTC = dt.UTC

@@ -18,6 +18,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.tables import LONDON
 from whenmask import WhenmaskError, check, clues
 from whenmask.check import check_batches, check_frame, refuse_useless
 from whenmask.cli import run
@@ -25,7 +26,6 @@ from whenmask.clues import Column, Direction, Others
 from whenmask.columns import Columns
 from whenmask.errors import DataError, ParameterError
 
-LONDON = Path(__file__).parent.parent.parent / "shared" / "data" / "smart_meters_london_2013.parquet"
 ROLES = Columns(by=("meter",), time="time")
 WINDOW = 24
 METERS = 5
@@ -545,10 +545,10 @@ def test_the_command_prints_findings_and_exits_with_zero(readings: Path, capsys)
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
-        ("nosuch.csv", None, "there is no such file"),
-        ("table.xlsx", "a", "known by its suffix"),
-        ("broken.parquet", "PAR1 nothing", "cannot be read"),
-        ("other.csv", "a,b\n1,2\n3,4\n", "cannot be read"),
+        ("nosuch.csv", None, "no such file"),
+        ("table.xlsx", "a", "must say its format"),
+        ("broken.parquet", "PAR1 nothing", "not a complete Parquet file"),
+        ("other.csv", "a,b\n1,2\n3,4\n", "must name columns of the table"),
     ],
 )
 def test_files_that_cannot_be_checked_exit_with_two(name, content, message, tmp_path: Path, capsys) -> None:
@@ -556,5 +556,5 @@ def test_files_that_cannot_be_checked_exit_with_two(name, content, message, tmp_
     path = tmp_path / name
     if content is not None:
         path.write_text(content)
-    assert run(["check", str(path), "--by", "meter"]) == 2
+    assert run(["check", str(path), "--by", "meter", "--time", "time"]) == 2
     assert message in capsys.readouterr().err

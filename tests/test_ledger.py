@@ -7,6 +7,7 @@ import sqlite3
 import stat
 
 import pyarrow as pa
+import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
 
@@ -14,6 +15,7 @@ from whenmask import Key, RanSwitch
 from whenmask.columns import Columns
 from whenmask.errors import DataError, FileError
 from whenmask.files import LEDGER, Job, open_inputs, release_files
+from whenmask.files.fingerprint import Slots
 from whenmask.ledger import Ledger, Run
 
 RUN = Run("key", "run", "mechanism", "content", "slots", 4.0, 0.25, 10, 2, "out.csv")
@@ -27,8 +29,9 @@ def release(folder, values, key, columns=COLUMNS, *, run="a run", name="out.parq
         {"id": ["meter-4711"] * len(values), "time": times, "kwh": values, "note": ["x"] * len(values)}
     )
     pq.write_table(table, folder / "in.parquet")
+    job = Job(folder / name, key=key, run=run, force=True, accept_risk=True)
     with open_inputs([folder / "in.parquet"], columns, output=folder / name) as inputs:
-        release_files(inputs, RanSwitch(4, window=window), Job(folder / name, key=key, run=run, force=True))
+        release_files(inputs, RanSwitch(4, window=window), job)
     return (folder / name).read_bytes()
 
 
@@ -69,6 +72,42 @@ def test_releases_of_the_same_series_and_times_add_up(tmp_path) -> None:
     assert (most.runs, other.runs) == (3, 1)
     assert most.epsilon == sum(guarantee.epsilon for guarantee in guarantees)
     assert most.delta == sum(guarantee.delta for guarantee in guarantees)
+
+
+def test_a_series_spends_in_every_file_that_it_is_part_of(tmp_path) -> None:
+    """Released with others and alone, in another format and order: the sum is its own."""
+    slots = [dt.datetime(2024, 1, 1, hour) for hour in range(20)]
+    table = pa.table(
+        {
+            "id": ["a"] * 20 + ["b"] * 20 + ["c"] * 20,
+            "time": slots * 3,
+            "kwh": [(7 * n) % 60 / 4 for n in range(60)],
+        }
+    )
+    mechanism = RanSwitch(4, window=2)
+    pq.write_table(table, tmp_path / "all.parquet")
+    pa.csv.write_csv(table.slice(20).take(list(range(39, -1, -1))), tmp_path / "some.csv")
+    pq.write_table(table.slice(40, 19), tmp_path / "less.parquet")
+    for number, name in enumerate(["all.parquet", "some.csv", "less.parquet"]):
+        output = tmp_path / f"out{number}.csv"
+        with open_inputs([tmp_path / name], COLUMNS, output=output) as inputs:
+            release_files(inputs, mechanism, Job(output, accept_risk=True))
+    epsilon = mechanism.guarantee.epsilon
+    found = [(one.series, one.runs, one.epsilon) for one in Ledger(tmp_path / LEDGER).spent()]
+    assert found == [(2, 2, 2 * epsilon), (2, 1, epsilon)]
+
+
+@pytest.mark.parametrize("size", [1, 3, 7, 100])
+def test_the_slots_of_a_series_are_the_same_however_cut(size) -> None:
+    """One digest for each series, in any batches; other times and other ids have others."""
+    table = pa.table({"id": [1] * 5 + [2] * 5 + [3] * 4, "time": [*range(5), *range(5), *range(4)]})
+    slots = Slots(Columns(by=("id",), time="time"))
+    for batch in table.to_batches(size):
+        slots.push(batch)
+    whole = Slots(Columns(by=("id",), time="time"))
+    whole.push(table.combine_chunks().to_batches()[0])
+    assert slots.digests() == whole.digests()
+    assert len(set(whole.digests())) == 3
 
 
 def test_what_is_not_proved_does_not_add_up(tmp_path) -> None:

@@ -42,7 +42,7 @@ def test_a_receipt_says_what_was_done_and_gives_nothing_away(tmp_path) -> None:
     assert content["guarantee"]["basis"] == "proved"
     assert content["claim"]["basis"] == "claimed by its paper"
     assert (content["rows"], content["series"], content["run"], content["key"]) == (4, 1, "a run", "secure")
-    assert content["columns"] == {"by": ["id"], "time": "time", "values": ["kwh"], "keep": []}
+    assert content["columns"] == {"by": ["id"], "time": "time", "values": ["kwh"], "keep": [], "left_out": []}
     assert set(content["versions"]) == {"whenmask", "numpy", "pyarrow", "duckdb"}
     assert not [secret for secret in [*SECRETS, key.expose()[1:].hex()] if secret in text]
     assert Receipt.read(tmp_path / "out.csv") == receipt

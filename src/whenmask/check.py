@@ -62,17 +62,27 @@ def check_frame(frame: Any, /, *, window: int | None = None, **columns: Unpack[C
     )
 
 
+def worst_first(findings: Iterable[Finding]) -> list[Finding]:
+    """Return findings by severity, the worst first."""
+    order = ("useless", "warning", "note")
+    return sorted(findings, key=lambda finding: order.index(finding.severity))
+
+
+def useless(findings: Iterable[Finding]) -> list[Finding]:
+    """Return the findings for which a release would hide little or nothing."""
+    return [finding for finding in findings if finding.severity == "useless"]
+
+
 def refuse_useless(findings: Iterable[Finding]) -> None:
     """Refuse a table whose release would hide little or nothing.
 
     Raises:
         DataError: There are such findings; their columns and kinds are named.
     """
-    useless = [finding for finding in findings if finding.severity == "useless"]
-    if useless:
+    found = useless(findings)
+    if found:
         named = ", ".join(
-            finding.kind if finding.column is None else f"{finding.column!r} ({finding.kind})"
-            for finding in useless
+            finding.kind if finding.column is None else f"{finding.column!r} ({finding.kind})" for finding in found
         )
         hint = "`whenmask check` says why and what to do; to release all the same, accept the risk: --accept-risk"
         raise DataError("a release of this table would hide little or nothing", named, hint)
@@ -134,8 +144,7 @@ class Check:
         found = self._lengths.findings()
         for column in self._values:
             found += column.findings()
-        order = ("useless", "warning", "note")
-        return sorted(found, key=lambda finding: order.index(finding.severity))
+        return worst_first(found)
 
     def _look(self) -> None:
         if not self._waiting:

@@ -45,7 +45,7 @@ class Finding:
 
     Attributes:
         kind: What was found, as one word: "counter", "sequence", "timestamp", "clock text", "row id", "trend",
-            "shared", "equal", "short", "single", "empty" or "unread".
+            "shared", "equal", "short", "single", "empty", "unread" or "invalid".
         column: The column it is about, None for the table as a whole.
         severity: "useless" if the release would hide little or nothing, "warning" if it may, else "note".
         what_found: The evidence, in counts and shares.
@@ -100,10 +100,12 @@ class Direction:
     downs: int = 0
     ties: int = 0
 
-    def count(self, earlier: NDArray[Any], later: NDArray[Any]) -> None:
+    def count(self, earlier: NDArray[Any], later: NDArray[Any], pairs: Flags) -> None:
         """Count further pairs."""
-        ups, downs = int(np.count_nonzero(later > earlier)), int(np.count_nonzero(later < earlier))
-        self.ups, self.downs, self.ties = self.ups + ups, self.downs + downs, self.ties + later.size - ups - downs
+        ups = int(np.count_nonzero((later > earlier) & pairs))
+        downs = int(np.count_nonzero((later < earlier) & pairs))
+        ties = int(np.count_nonzero(pairs)) - ups - downs
+        self.ups, self.downs, self.ties = self.ups + ups, self.downs + downs, self.ties + ties
 
     @property
     def changes(self) -> int:
@@ -201,7 +203,7 @@ class Column:
         start = max(held - apart, 0)  # earlier pairs have been counted
         later, earlier = slice(start + apart, None), slice(start, max(numbers.size - apart, 0))
         pairs = valid[later] & valid[earlier] & (runs[later] == runs[earlier])
-        direction.count(numbers[earlier][pairs], numbers[later][pairs])
+        direction.count(numbers[earlier], numbers[later], pairs)
 
     def _count_steps(self, numbers: NDArray[Any], valid: Flags, runs: NDArray[np.int64], held: int) -> None:
         if numbers.size < 3:
@@ -285,7 +287,7 @@ class Column:
             "useless" if self._often() else "warning",
             f"{what}, and {self.near.changes:,} of {self.near.pairs:,} neighbouring rows differ",
             "It moves with its row and says when the row was recorded.",
-            "Leave it out, or keep of it only what does not tell the moment.",
+            "Leave it out (--leave-out), or keep of it only what does not tell the moment.",
         )
 
     def _row_id(self) -> Finding | None:
@@ -297,7 +299,7 @@ class Column:
             "useless",
             f"{_percent(self.row_ids / self.texts)} of the texts looked at are unique identifiers (UUID)",
             "Whoever knows the row by its identifier, or has it in another table, knows its time; some tell it.",
-            "Leave it out.",
+            "Leave it out (--leave-out).",
         )
 
     def _counter(self) -> Finding | None:
@@ -307,7 +309,7 @@ class Column:
         if severity == "useless" and self.steps and self.even_steps >= ONE_WAY * self.steps:
             what = f"it {near.told()}, by the same step in {_percent(self.even_steps / self.steps)}"
             meaning = "It numbers the rows in order of time, so every row can be put back into its place."
-            return Finding("sequence", self.name, severity, what, meaning, "Leave it out.")
+            return Finding("sequence", self.name, severity, what, meaning, "Leave it out (--leave-out).")
         meaning = (
             "The order of such values is their order in time, so it can be read off and undoes the release."
             if severity == "useless"
@@ -315,7 +317,7 @@ class Column:
         )
         advice = (
             "If it is a meter reading that adds up, release the differences between readings; if it is a clock or "
-            "a row number, leave it out."
+            "a row number, leave it out (--leave-out)."
         )
         return Finding("counter", self.name, severity, f"it {near.told()}", meaning, advice)
 

@@ -25,6 +25,8 @@ ID_HINT = "ids are whole numbers, text, bytes, booleans, dates, times, decimals 
 # Numbers as text, and the share of texts from which on they are taken for numbers.
 NUMBER_TEXT = r"^-?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$"
 NEARLY = 0.95
+# Rows to a run of one id from which on it is worth while to look at runs only.
+SHORT_RUNS = 4
 NO_ID = "every row must have a series id"
 NO_ID_HINT = "drop or fill the rows with a null or NaN id"
 
@@ -169,6 +171,10 @@ def number_series(
     Raises:
         DataError: An id is null or NaN, or of a type that cannot name a series.
     """
+    starts = _run_starts(by, rows)
+    if starts is not None:
+        found, series_found = number_series([column.take(pa.array(starts)) for column in by], starts.size)
+        return np.repeat(found, np.diff(starts, append=rows)), series_found
     numbers = np.zeros(rows, dtype=np.int64)
     series: list[tuple[Series, ...]] = [()]
     for column in by:
@@ -184,6 +190,25 @@ def number_series(
     if len(by) == 1:
         return numbers, [ids[0] for ids in series]
     return numbers, list(series) if by else [alone]
+
+
+def _run_starts(by: Sequence[pa.Array], rows: int) -> NDArray[np.int64] | None:
+    """Return where rows with the same ids begin to stand together; None where that saves nothing."""
+    if not by or rows < SHORT_RUNS or not all(map(_compares_fast, by)):
+        return None
+    change = np.zeros(rows, dtype=np.bool_)
+    change[0] = True
+    for column in by:
+        change[1:] |= pc.not_equal(column.slice(1), column.slice(0, rows - 1)).to_numpy(zero_copy_only=False)
+    starts = np.flatnonzero(change)
+    return starts if starts.size < rows // SHORT_RUNS else None
+
+
+def _compares_fast(column: pa.Array) -> bool:
+    """Return whether ids can be compared with their neighbours as they are."""
+    kind, types = column.type, pa.types
+    plain = types.is_integer(kind) or types.is_string(kind) or types.is_large_string(kind)
+    return bool(plain and not isinstance(column, pa.ChunkedArray) and not column.null_count)
 
 
 def _number_ids(column: pa.Array, first: int) -> tuple[NDArray[np.int64], list[Series]]:

@@ -3,7 +3,9 @@
 Claim and guarantee stand side by side under their own names, so that a reader sees both and cannot mix them up.
 """
 
+import re
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import asdict, replace
 from typing import Any, cast
 
@@ -11,6 +13,7 @@ from whenmask.errors import ParameterError, whole_number
 from whenmask.law import WINDOW_HINT, UnitCosts
 from whenmask.mechanisms import MECHANISMS, PureSwitch, Temporal
 
+IDENTITY = re.compile(r"(\w+)\((\w+=[-+.\w]+(?:, \w+=[-+.\w]+)*)\)")
 PARTS = ("displacement", "missing", "repeated", "empty")
 
 
@@ -41,6 +44,31 @@ def mechanism_named(name: str, epsilon: float, window: int, *, calibrate: str | 
     default = "guarantee" if found.provable else "claim"
     made: Temporal = cast(Any, found)(epsilon, window=window, calibrate=calibrate or default)
     return made
+
+
+def mechanism_of(identity: str) -> Temporal:
+    """Return the mechanism with this identity, as receipts hold it.
+
+    Raises:
+        ParameterError: There is none with it.
+
+    Example:
+        >>> mechanism = PureSwitch(4, window=12)
+        >>> mechanism_of(mechanism.identity).identity == mechanism.identity
+        True
+    """
+    match = IDENTITY.fullmatch(identity)
+    found = match and MECHANISMS.get(match[1])
+    if match and found:
+        pairs = [pair.split("=") for pair in match[2].split(", ")]
+        with suppress(TypeError, ValueError, AttributeError):
+            values = {name: float.fromhex(value) if "0x" in value else int(value) for name, value in pairs}
+            maker: Any = found.from_parameters if found is PureSwitch else cast(Any, found).from_units
+            made: Temporal = maker(*[values.pop("unit")] if "unit" in values else [], **values)
+            if made.identity == identity:
+                return made
+    hint = "it may be of another version"
+    raise ParameterError("there is no mechanism of this identity", repr(identity[:80]), hint)
 
 
 def cost_parts(expected_cost: Callable[[UnitCosts | None], float]) -> dict[str, float]:

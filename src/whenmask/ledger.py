@@ -9,22 +9,33 @@ fingerprints under a secret of the ledger's own; there are no values, times or i
 import datetime
 import os
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import astuple, dataclass, fields
+from hashlib import blake2b
 from pathlib import Path
 
 from whenmask.errors import DataError, FileError
 from whenmask.keystream import Key
 
 PATIENCE = 60.0
+SHORT = 16
 TABLES = (
     "CREATE TABLE IF NOT EXISTS secret (only INTEGER PRIMARY KEY CHECK (only = 1), key BLOB NOT NULL)",
     """CREATE TABLE IF NOT EXISTS runs (
     key TEXT NOT NULL, run TEXT NOT NULL, mechanism TEXT NOT NULL, content TEXT NOT NULL, slots TEXT NOT NULL,
     epsilon REAL, delta REAL, rows INTEGER NOT NULL, series INTEGER NOT NULL, output TEXT NOT NULL,
     date TEXT NOT NULL, PRIMARY KEY (key, run, mechanism))""",
+    "CREATE TABLE IF NOT EXISTS spent (slots BLOB NOT NULL, run INTEGER NOT NULL, series INTEGER NOT NULL)",
 )
+# What the runs of one series have in common, and what they add up to; NULL where a part is unknown.
+SPENT = """
+SELECT sum(series), runs, epsilon, delta FROM (
+    SELECT max(spent.series) AS series, count(*) AS runs,
+        CASE WHEN count(epsilon) = count(*) THEN sum(epsilon) END AS epsilon,
+        CASE WHEN count(delta) = count(*) THEN sum(delta) END AS delta
+    FROM spent JOIN runs ON runs.rowid = spent.run GROUP BY spent.slots)
+GROUP BY runs, epsilon, delta ORDER BY runs DESC, epsilon DESC"""
 
 
 @dataclass(frozen=True)
@@ -60,16 +71,16 @@ class Run:
 
 @dataclass(frozen=True)
 class Spent:
-    """What the releases of the same series and times add up to.
+    """What the releases of some series add up to, in all files that they were part of.
 
     Attributes:
-        slots: The fingerprint of series and times.
-        runs: How many different runs there were; a repeated run shows nothing new.
+        series: How many series have been released like this, at the same times again and again.
+        runs: How many different runs each was part of; a repeated run shows nothing new.
         epsilon: The sum of their epsilons, None if nothing is proved for one of them.
         delta: The sum of their deltas, the same.
     """
 
-    slots: str
+    series: int
     runs: int
     epsilon: float | None
     delta: float | None
@@ -120,8 +131,13 @@ class Ledger:
         """Return a digest as this ledger remembers it."""
         return self._secret.derive(b"ledger " + digest).hex()
 
-    def record(self, run: Run) -> bool:
+    def record(self, run: Run, series: Iterable[bytes] = ()) -> bool:
         """Remember a run before its output is seen; return whether it repeats one that is known.
+
+        Args:
+            run: The run.
+            series: A digest of the id and the times of each series, so that what a series spends adds up whatever
+                files it is part of; without them, it adds up for the same series and times all together.
 
         Raises:
             DataError: Other rows were released under the same key and run id.
@@ -134,7 +150,12 @@ class Ledger:
             if known is None:
                 today = datetime.datetime.now(datetime.UTC).date().isoformat()
                 values = [*astuple(run)[:-1], run.date or today]
-                connection.execute(f"INSERT INTO runs VALUES ({', '.join('?' * len(values))})", values)  # noqa: S608
+                inserted = f"INSERT INTO runs VALUES ({', '.join('?' * len(values))})"  # noqa: S608
+                number = connection.execute(inserted, values).lastrowid
+                secret = self._secret.derive(b"series")
+                slots = [(blake2b(one, key=secret, digest_size=SHORT).digest(), number, 1) for one in series]
+                whole = [(run.slots.encode(), number, run.series)]
+                connection.executemany("INSERT INTO spent VALUES (?, ?, ?)", slots or whole)
         if known is not None and known[0] != run.content:
             hint = "the two releases together would show where rows were moved; take another --run-id, or none"
             raise DataError("other rows were released under the same key and run id", hint=hint)
@@ -147,18 +168,6 @@ class Ledger:
             return [Run(*row) for row in connection.execute(f"SELECT {names} FROM runs ORDER BY rowid")]  # noqa: S608
 
     def spent(self) -> list[Spent]:
-        """Return what the releases of the same series and times add up to, the most released first."""
-        groups: dict[str, list[Run]] = {}
-        for run in self.runs():
-            groups.setdefault(run.slots, []).append(run)
-        found = [
-            Spent(slots, len(runs), added([run.epsilon for run in runs]), added([run.delta for run in runs]))
-            for slots, runs in groups.items()
-        ]
-        return sorted(found, key=lambda spent: -spent.runs)
-
-
-def added(parts: list[float | None]) -> float | None:
-    """Return the sum, None if a part is unknown."""
-    known = [part for part in parts if part is not None]
-    return sum(known) if len(known) == len(parts) else None
+        """Return what the series have spent, those that were released most often first."""
+        with self._connected() as connection:
+            return [Spent(*row) for row in connection.execute(SPENT)]

@@ -38,6 +38,7 @@ class Receipt:
         input: How many files there were, and the fingerprint of their rows.
         output: Name, bytes, SHA-256 and fingerprint of the file.
         versions: What it was made with.
+        risks: What the check found that makes a release useless, by kind and column: they were accepted.
         seal: Ties all of this to the key, so that who has it can tell a forged receipt.
     """
 
@@ -53,6 +54,7 @@ class Receipt:
     input: dict[str, Any]
     output: dict[str, Any]
     versions: dict[str, str]
+    risks: list[dict[str, str | None]] = field(default_factory=list)
     form: str = FORM
     seal: str = field(default="", compare=False)
 

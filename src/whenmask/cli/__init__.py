@@ -31,6 +31,7 @@ COMMANDS = {
     "choose": "Choose the cheapest mechanism that proves what is asked for.",
     "audit": "Try to prove a mechanism wrong.",
     "release": "Release files: CSV, Parquet and JSON lines, larger than memory.",
+    "report": "Write a page about a release that was made before.",
     "receipt": "Show and check the receipt of a released file.",
     "ledger": "Show what was released, and what it adds up to.",
     "key": "Make a key file, for runs that are to be repeated.",
@@ -38,13 +39,14 @@ COMMANDS = {
     "data": "Show which data sets of the evaluation are there.",
 }
 EXAMPLES = {
-    "check": "whenmask check readings.parquet --by meter --time time --window 48",
+    "check": "whenmask check readings.parquet --by meter --time time --window 24h",
     "demo": "whenmask demo",
     "explain": "whenmask explain --mechanism StaSwitch --epsilon 4 --window 10",
     "compare": "whenmask compare --window 10 --epsilon 1 2 4 8",
     "choose": "whenmask choose --epsilon 4 --window 48",
     "audit": "whenmask audit --mechanism StaSwitch --epsilon 4 --window 10 --against claim",
     "release": "whenmask release in.parquet -o out.parquet --by meter --time time --window 24h --epsilon 4",
+    "report": "whenmask report released.parquet readings.parquet -o report.html --key-file secret.key",
     "receipt": "whenmask receipt released.parquet",
     "ledger": "whenmask ledger released/whenmask.ledger",
     "key": "whenmask key secret.key",

@@ -20,8 +20,9 @@ def ledger(
 ) -> None:
     """Show the releases that a ledger remembers, and the budget they have spent.
 
-    Epsilons and deltas of releases of the same series and times add up. A run repeated bit for bit costs nothing.
-    Releases of some of the same rows among others are not recognised: add those up yourself.
+    Epsilons and deltas add up for each series that was released again at the same times, whatever files it was in.
+    A run repeated bit for bit costs nothing. A series of which only some times are the same is not recognised: add
+    those up yourself.
 
     Example: `whenmask ledger released/whenmask.ledger`
 
@@ -41,8 +42,8 @@ def ledger(
         table.add_row(run.date, run.output, f"{run.rows:,}", f"{run.series:,}", epsilon, delta, run.slots[:8])
     shown.print(table)
     for one in spent:
-        if one.runs > 1:
-            total = f"epsilon {number(one.epsilon)}, delta {number(one.delta)}"
-            if one.epsilon is None:
-                total = "nothing is proved of one of them"
-            shown.print(f"{one.slots[:8]} was released {one.runs} times, in all: {total}")
+        total = f"epsilon {number(one.epsilon)}, delta {number(one.delta)}"
+        if one.epsilon is None:
+            total = "an unknown budget, as nothing is proved of a run"
+        times = "once" if one.runs == 1 else f"{one.runs} times"
+        shown.print(f"{one.series:,} series were released {times}: each has spent {total}.")

@@ -8,6 +8,7 @@ from cyclopts import Parameter
 
 from whenmask.columns import Columns
 from whenmask.errors import ParameterError
+from whenmask.files import Room
 from whenmask.keystream import Key, checked_run
 
 # Options that are given or not, and lists that cannot be emptied: there is no --no-force, no --empty-by.
@@ -28,6 +29,8 @@ class Roles:
     "A column that moves; repeat it for several. By default all that have no other part."
     keep: Annotated[list[str] | None, Listed] = None
     "A further column that stays where it is, in the clear; repeat it for several."
+    leave_out: Annotated[list[str] | None, Listed] = None
+    "A column that nothing is read of, such as a counter; repeat it for several."
 
     def columns(self) -> Columns:
         """Return the roles as the engines know them."""
@@ -73,15 +76,32 @@ def opened_key(key_file: Path | None, testing_key: int | None) -> Key | None:
     return None if testing_key is None else Key.for_testing(testing_key)
 
 
+def needed_key(key_file: Path | None, testing_key: int | None) -> Key:
+    """Return the key that is named.
+
+    Raises:
+        ParameterError: None is, or two are.
+    """
+    key = opened_key(key_file, testing_key)
+    if key is None:
+        hint = "name it with `--key-file`; a run with a fresh key, which is never kept, cannot be drawn again"
+        raise ParameterError("the key of the run is needed", "none", hint)
+    return key
+
+
 @Parameter(name="*")
 @dataclass(frozen=True, kw_only=True)
-class Room:
+class Space:
     """The room that sorting may take."""
 
     memory: str = "2GB"
     "How much memory may be used in all."
     spill: Path | None = None
-    "A folder for what does not fit into memory; by default that of the output."
+    "A folder for what does not fit into memory, in the clear until the run ends; by default that of the output."
+
+    def room(self) -> Room:
+        """Return the room as the engine knows it."""
+        return Room(self.memory, self.spill)
 
 
 @Parameter(name="*")

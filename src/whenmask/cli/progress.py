@@ -15,28 +15,31 @@ def interruptible() -> Iterator[None]:
     """Clean up and say so when interrupted, by Ctrl-C or by a request to end."""
 
     def end(*_: object) -> NoReturn:
+        for sent in before:
+            signal.signal(sent, signal.SIG_IGN)  # cleaning up is soon done, and must not be cut short
         raise KeyboardInterrupt
 
-    before = signal.signal(signal.SIGTERM, end)
+    before = {sent: signal.signal(sent, end) for sent in (signal.SIGINT, signal.SIGTERM)}
     try:
         yield
     except KeyboardInterrupt:
         Console(stderr=True, highlight=False).print("[bold red]interrupted:[/] nothing was written")
         raise
     finally:
-        signal.signal(signal.SIGTERM, before)
+        for sent, handler in before.items():
+            signal.signal(sent, handler)
 
 
 @contextmanager
-def progress(rows: int, *, quiet: bool) -> Iterator[Callable[[int], None]]:
-    """Show rows released, rate and time left, on a terminal only."""
+def progress(rows: int, doing: str, *, quiet: bool) -> Iterator[Callable[[int], None]]:
+    """Show rows done, rate and time left, on a terminal only."""
     console = Console(stderr=True)
     columns = (TextColumn("{task.description}"), BarColumn(), Rate(), TimeRemainingColumn())
     with Progress(*columns, console=console, transient=True, disable=quiet or not console.is_terminal) as bar:
         task = bar.add_task("sorting", total=None)
 
         def advance(count: int) -> None:
-            bar.update(task, description="releasing", total=rows)
+            bar.update(task, description=doing, total=rows)
             bar.advance(task, count)
 
         yield advance

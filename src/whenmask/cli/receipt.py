@@ -4,6 +4,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
+from rich.markup import escape
 from rich.table import Table
 
 from whenmask.cli.options import Flag, opened_key
@@ -60,6 +61,9 @@ def show_receipt(found: Receipt, *, json: bool) -> None:
     table.add_row("guarantee", promise(found.guarantee))
     table.add_row("claim", promise(found.claim))
     table.add_row("run", found.run)
+    for risk in found.risks:
+        subject = "the table" if risk["column"] is None else f"column {risk['column']!r}"
+        table.add_row("[bold red]accepted[/]", escape(f"{subject} ({risk['kind']}) tells the order by itself"))
     if found.key == "testing":
         table.add_row("[bold red]key[/]", "[bold red]testing: anybody can undo this release[/]")
     console().print(table)

@@ -19,7 +19,20 @@ Example:
 """
 
 from whenmask.files.inspection import find_invalid, window_of
-from whenmask.files.reading import Inputs, open_inputs
-from whenmask.files.releasing import LEDGER, Job, release_files
+from whenmask.files.places import found_files
+from whenmask.files.reading import Inputs, Room, open_inputs
+from whenmask.files.releasing import LEDGER, Job, Onlooker, account_of, release_files
 
-__all__ = ["LEDGER", "Inputs", "Job", "find_invalid", "open_inputs", "release_files", "window_of"]
+__all__ = [
+    "LEDGER",
+    "Inputs",
+    "Job",
+    "Onlooker",
+    "Room",
+    "account_of",
+    "find_invalid",
+    "found_files",
+    "open_inputs",
+    "release_files",
+    "window_of",
+]

@@ -4,6 +4,7 @@ import json
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from whenmask.clues import Finding
 from whenmask.columns import Columns
 from whenmask.keystream import Key
 from whenmask.ledger import Ledger, Run
@@ -40,6 +41,8 @@ class Account:
         content: A digest of all rows.
         slots: A digest of the series and times.
         engine: The versions of what made it, beside the usual.
+        left_out: The columns that nothing was read of.
+        risks: What the check found that makes a release useless, if it was accepted.
     """
 
     mechanism: Temporal
@@ -51,6 +54,8 @@ class Account:
     content: bytes
     slots: bytes
     engine: tuple[tuple[str, str], ...] = ()
+    left_out: tuple[str, ...] = ()
+    risks: tuple[Finding, ...] = ()
 
     @property
     def _input(self) -> bytes:
@@ -63,6 +68,7 @@ class Account:
         mechanism, columns = self.mechanism, self.columns
         claim = mechanism.claim
         roles = {"by": columns.by, "time": columns.time, "values": columns.values, "keep": columns.keep}
+        roles["left_out"] = self.left_out
         return Receipt(
             mechanism={
                 "name": type(mechanism).__name__,
@@ -86,7 +92,12 @@ class Account:
                 "fingerprint": fingerprint(key, b"output", bytes.fromhex(written.sha256)),
             },
             versions={**versions(), **dict(self.engine)},
+            risks=[{"kind": finding.kind, "column": finding.column} for finding in self.risks],
         ).sealed(key)
+
+    def belongs_to(self, receipt: Receipt, key: Key) -> bool:
+        """Return whether the receipt is about these very rows."""
+        return receipt.input.get("fingerprint") == fingerprint(key, b"input", self._input)
 
     def entry(self, receipt: Receipt, key: Key, ledger: Ledger) -> Run:
         """Return what the ledger remembers."""

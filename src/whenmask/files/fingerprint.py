@@ -13,7 +13,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from whenmask.columns import Columns, Runs
+
 BYTES = 32
+SHORT = 16
 
 
 class Digest:
@@ -44,6 +47,42 @@ class Digest:
             label = name.encode("utf-8", "surrogatepass") if named else b""
             whole.update(len(label).to_bytes(8, "little") + label + self._columns[name].digest())
         return whole.digest()
+
+
+class Slots:
+    """A digest of the id and the times of each series of a sorted table, however it is cut."""
+
+    def __init__(self, columns: Columns) -> None:
+        self._columns = columns
+        self._runs = Runs(columns)
+        self._open = hashlib.blake2b(digest_size=SHORT)
+        self._closed = bytearray()
+
+    def push(self, batch: pa.RecordBatch) -> None:
+        """Take further rows."""
+        before = self._runs.series
+        runs, series = self._runs.extend(batch)
+        if not series:
+            return
+        starts = np.append(0, np.flatnonzero(np.diff(runs)) + 1)
+        ends = np.append(starts[1:], batch.num_rows)
+        times = memoryview(b"")
+        width = 0
+        if self._columns.time is not None:
+            column, _ = _plain(batch.column(self._columns.time))
+            width = column.type.bit_width // 8
+            times = _content(column, width)
+        for number, (one, start, end) in enumerate(zip(series, starts.tolist(), ends.tolist(), strict=True)):
+            if number or before == 0 or int(runs[0]) >= before:
+                self._closed += self._open.digest()
+                self._open = hashlib.blake2b(digest_size=SHORT)
+                self._open.update(repr(one).encode("utf-8", "surrogatepass"))
+            self._open.update(times[start * width : end * width])
+
+    def digests(self) -> list[bytes]:
+        """Return the digests of all series."""
+        whole = (bytes(self._closed) + self._open.digest())[SHORT:]  # the first one was opened before any series
+        return [whole[start : start + SHORT] for start in range(0, len(whole), SHORT)]
 
 
 class Level:

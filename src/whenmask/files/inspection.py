@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
+from whenmask.clues import Finding
 from whenmask.columns import otherwise
 from whenmask.errors import DataError
 from whenmask.files.duration import WINDOW_HINT, Steps, parsed_window
@@ -12,6 +13,7 @@ from whenmask.files.sql import listed, quoted, unused
 
 SHOWN = 6
 DROP_HINT = "mend these rows, or leave them out with --drop-invalid, which counts them"
+REFUSED = "A release refuses a table with such rows rather than guess what they should be."
 
 
 @dataclass(frozen=True)
@@ -37,6 +39,27 @@ class Invalid:
             "without a time": self.times[0],
             "at a repeated time": self.repeated[0],
         }
+
+    @property
+    def total(self) -> int:
+        """How many there are in all."""
+        return sum(self.counts.values())
+
+    def findings(self) -> list[Finding]:
+        """Return what a check says of them."""
+        first = (self.ids[1], self.times[1], self.repeated[1])
+        return [
+            Finding(
+                "invalid",
+                None,
+                "warning",
+                f"{count:,} rows {kind}, for example row {row} (counted from 0)",
+                REFUSED,
+                f"{DROP_HINT[0].upper()}{DROP_HINT[1:]}.",
+            )
+            for (kind, count), row in zip(self.counts.items(), first, strict=True)
+            if count
+        ]
 
     def refuse(self) -> None:
         """Raise an error if there are any."""

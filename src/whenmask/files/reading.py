@@ -1,30 +1,41 @@
 """Reading tables larger than memory: DuckDB sorts them, within a limit, and spills what does not fit."""
 
-import queue
 import re
-import threading
+import tempfile
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import duckdb
 import pyarrow as pa
 
 from whenmask.columns import Columns, series_ids, time_numbers
 from whenmask.errors import FileError, ParameterError
+from whenmask.files.pipeline import Ahead
 from whenmask.files.places import Format, format_of, found_files, workplace
 from whenmask.files.sources import Source, bad_line, kinds_of, parquet_schema, sources_of, typed
 from whenmask.files.sql import listed, quoted, unused
 
-BATCH = 1 << 17
 # What Python, the kernels and the writer take beside DuckDB, and the least that DuckDB can sort in.
 ASIDE = 600 << 20
 LEAST = 200 << 20
 SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([KMGT]?)(i?)B?", re.IGNORECASE)
 MEMORY_HINT = "give 1GB or more, such as 2GB; 0.6 GB of it are used beside the sort"
 ROOM_HINT = "give more --memory, or a --spill folder with room for as much as the input takes uncompressed"
+
+
+@dataclass(frozen=True)
+class Room:
+    """The room that sorting may take.
+
+    Attributes:
+        memory: How much may be used in all, such as "2GB".
+        spill: A folder for rows that do not fit into memory, in the clear until the run ends.
+    """
+
+    memory: str = "2GB"
+    spill: Path | None = None
 
 
 class Inputs:
@@ -37,22 +48,30 @@ class Inputs:
         names: The columns of the table itself.
         types: The types of the columns, as DuckDB gives them.
         rows: How many rows there are.
+        left_out: The columns that nothing is read of.
     """
 
     def __init__(
-        self, sources: Sequence[str | Path], columns: Columns, *, like: Format, memory: str, spill: Path
+        self,
+        sources: Sequence[str | Path],
+        columns: Columns,
+        room: Room,
+        *,
+        like: Format,
+        leave_out: Sequence[str] = (),
     ) -> None:
         """Open files.
 
         Args:
             sources: Files, globs and folders.
             columns: The roles of the columns.
+            room: The room that sorting may take.
             like: The format that is to be written. CSV that becomes CSV is not interpreted: 1.10 stays 1.10.
-            memory: How much may be used in all, such as "2GB".
-            spill: A folder for what does not fit.
+            leave_out: Columns to read nothing of.
         """
         self.files = found_files(sources)
-        self.connection = connected(memory, spill)
+        self.left_out = tuple(leave_out)
+        self.connection = connected(room)
         with self.told():
             found = sources_of(self.files)
             verbatim = like == "csv" and all(source.format == "csv" for source in found)
@@ -83,7 +102,15 @@ class Inputs:
                 cells = [f"{typed(name, kind)} AS {quoted(name)}" for name, kind in kinds.items()]
                 rows = f"SELECT {listed(cells)} FROM ({rows})"
             queries.append(rows)
-        self.connection.execute(f"CREATE TEMP VIEW raw AS {together(queries)}")
+        rows = f"SELECT * FROM ({together(queries)})"
+        if self.left_out:
+            found = self.connection.sql(f"FROM ({rows}) LIMIT 0").columns
+            wrong = next((name for name in self.left_out if name not in found), None)
+            if wrong is not None:
+                hint = "names are case sensitive"
+                raise ParameterError("`leave_out` must name columns of the table", repr(wrong), hint)
+            rows = rows.replace("*", f"* EXCLUDE ({listed(map(quoted, dict.fromkeys(self.left_out)))})", 1)
+        self.connection.execute(f"CREATE TEMP VIEW raw AS {rows}")
 
     def _typed(self, asked: Columns, types: dict[str, str], verbatim: bool, like: Format) -> list[str]:
         """Return what to select, and set the roles: ids and times that are text may have to be read as more."""
@@ -186,61 +213,22 @@ class Inputs:
             raise FileError("the input cannot be read", error.strerror, "check that it may be read") from None
 
 
-class Ahead:
-    """Batches of a query, read ahead in a thread: an interruption need not wait until everything is sorted."""
-
-    def __init__(self, connection: duckdb.DuckDBPyConnection, query: str) -> None:
-        self._connection = connection
-        self._query = query
-        self._queue: queue.Queue[Any] = queue.Queue(maxsize=2)
-        self._ended = threading.Event()
-
-    def __iter__(self) -> Iterator[pa.RecordBatch]:
-        reader = threading.Thread(target=self._read, daemon=True)
-        reader.start()
-        try:
-            while (found := self._queue.get()) is not None:
-                if isinstance(found, BaseException):
-                    raise found
-                yield found
-        finally:
-            self._ended.set()
-            while reader.is_alive():
-                self._connection.interrupt()
-                self._drain()
-                reader.join(0.05)
-
-    def _drain(self) -> None:
-        while not self._queue.empty():
-            self._queue.get_nowait()
-
-    def _read(self) -> None:
-        try:
-            for batch in self._connection.sql(self._query).to_arrow_reader(BATCH):
-                if self._ended.is_set():
-                    return
-                self._queue.put(batch)
-            self._queue.put(None)
-        except BaseException as error:  # noqa: BLE001 - raised again where the batches are used
-            self._queue.put(error)
-
-
-def connected(memory: str, spill: Path) -> duckdb.DuckDBPyConnection:
+def connected(room: Room) -> duckdb.DuckDBPyConnection:
     """Return a connection that keeps to the memory, to the files and to itself.
 
     Raises:
         ParameterError: The size cannot be read, or is too small.
     """
-    match = SIZE.fullmatch(memory.strip())
+    match = SIZE.fullmatch(room.memory.strip())
     if match is None:
-        raise ParameterError("`memory` must be a size", repr(memory[:40]), MEMORY_HINT)
+        raise ParameterError("`memory` must be a size", repr(room.memory[:40]), MEMORY_HINT)
     number, unit, binary = match.groups()
     size = float(number) * (1024 if binary else 1000) ** " KMGT".index(unit.upper() or " ")
     if size < ASIDE + LEAST:
-        raise ParameterError("`memory` is too little", memory.strip(), MEMORY_HINT)
+        raise ParameterError("`memory` is too little", room.memory.strip(), MEMORY_HINT)
     settings: dict[str, str | bool | int | float | list[str]] = {
         "memory_limit": f"{int(size - ASIDE) >> 20}MiB",
-        "temp_directory": str(spill / "spill"),
+        "temp_directory": str((room.spill or Path()) / "spill"),
         "python_enable_replacements": "false",
         "autoinstall_known_extensions": "false",
     }
@@ -270,28 +258,30 @@ def open_inputs(
     sources: Sequence[str | Path],
     columns: Columns,
     *,
-    output: Path,
-    memory: str = "2GB",
-    spill: Path | None = None,
+    output: Path | None = None,
+    room: Room = Room(),
+    leave_out: Sequence[str] = (),
 ) -> Iterator[Inputs]:
     """Open files as one table, for as long as it is used.
 
     Args:
         sources: Files, globs and folders.
         columns: The roles of the columns.
-        output: The file to be written, whose format decides what text is taken for.
-        memory: How much may be used in all.
-        spill: A folder for rows that do not fit into memory, in the clear until the run ends; by default that of
-            the output.
+        output: The file to be written, whose format decides what text is taken for; None if the table is only
+            looked at, and text taken for all that it can be.
+        room: The room that sorting may take; by default 2 GB, and the folder of the output, or the system's for
+            temporary files.
+        leave_out: Columns to read nothing of.
 
     Raises:
         FileError: A file cannot be found or read, or its name does not say its format.
         ParameterError: The columns do not fit the table, or the memory is too little.
         DataError: The files are malformed, or do not go together.
     """
-    like = format_of(output)
-    with workplace(spill or output.parent) as place:
-        inputs = Inputs(sources, columns, like=like, memory=memory, spill=place)
+    like: Format = "parquet" if output is None else format_of(output)
+    usual = Path(tempfile.gettempdir()) if output is None else output.parent
+    with workplace(room.spill or usual) as place:
+        inputs = Inputs(sources, columns, replace(room, spill=place), like=like, leave_out=leave_out)
         try:
             yield inputs
         finally:

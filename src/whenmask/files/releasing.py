@@ -1,29 +1,31 @@
 """Releasing files: sort, release, write, remember, and only then let it be seen."""
 
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
 from whenmask.batches import release_batches
+from whenmask.check import Check, refuse_useless, useless
 from whenmask.errors import DataError, FileError
 from whenmask.files.account import Account, Written
-from whenmask.files.fingerprint import Digest
+from whenmask.files.fingerprint import Digest, Slots
 from whenmask.files.inspection import Invalid, find_invalid
 from whenmask.files.places import format_of, workplace
 from whenmask.files.reading import Inputs
 from whenmask.files.writing import Output, exists, place_file, written_error
-from whenmask.keystream import Key, Keystream, Keystreams, Series, checked_run
+from whenmask.keystream import Key, checked_run
 from whenmask.ledger import Ledger
+from whenmask.losses import Comparison
 from whenmask.mechanisms import Temporal
 from whenmask.receipt import Receipt, receipt_of
-from whenmask.sampler import Draw, Walk, draw_whole
+from whenmask.watch import Watched
 
 LEDGER = "whenmask.ledger"
+# After so many rows a useless release is refused, before hours go by.
+FIRST_LOOK = 1 << 20
 
 
 def ignore(rows: int) -> None:
@@ -40,6 +42,7 @@ class Job:
         run: The run id.
         force: Whether an output that is there may be overwritten.
         drop_invalid: Whether rows that cannot be released are left out and counted, rather than refused.
+        accept_risk: Whether a release that hides little or nothing is made all the same.
         ledger: Where releases are remembered; by default beside the output.
     """
 
@@ -48,6 +51,7 @@ class Job:
     run: str = field(default_factory=lambda: checked_run(None))
     force: bool = False
     drop_invalid: bool = False
+    accept_risk: bool = False
     ledger: Path | None = None
 
     def check(self, inputs: list[Path]) -> None:
@@ -71,42 +75,55 @@ class Job:
                     raise exists(path)
 
 
-@dataclass
-class Counted:
-    """A mechanism that counts the series it draws for."""
+class Onlooker:
+    """What looks on while a table passes: for the receipt and, if there is to be one, for the report.
 
-    mechanism: Temporal
-    series: int = 0
+    Args:
+        inputs: The table.
+        mechanism: The mechanism.
+        report: Whether there is to be a report.
+        show: The one series that the report shows.
 
-    @property
-    def window(self) -> int:
-        """The mechanism's own."""
-        return self.mechanism.window
+    Attributes:
+        content: The digest of what goes in.
+        slots: The digests of the times of each series.
+        check: What tells the order by itself.
+        plans: The mechanism, watched for the report.
+        comparison: The rows before and after, for the report.
+    """
 
-    @property
-    def identity(self) -> str:
-        """The mechanism's own."""
-        return self.mechanism.identity
+    def __init__(
+        self, inputs: Inputs, mechanism: Temporal, *, report: bool = False, show: str | None = None
+    ) -> None:
+        columns, window = inputs.columns, mechanism.window
+        self.content = Digest(list(inputs.types))
+        self.slots = Slots(columns)
+        self.check = Check(columns, window=window)
+        self.plans = Watched(mechanism) if report else None
+        self.comparison = Comparison(columns, window=window, show=show) if report else None
 
-    def draw(self, words: Keystream) -> Draw:
-        """Start a series."""
-        self.series += 1
-        return self.mechanism.draw(words)
+    def before(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Hand the input through, and look at it."""
+        for batch in batches:
+            self.content.push(batch)
+            self.slots.push(batch)
+            self.check.push(batch)
+            if self.comparison is not None:
+                self.comparison.push_before(batch)
+            yield batch
 
-    def draw_together(
-        self, run: Keystreams, series: Sequence[Series], lengths: NDArray[np.int64]
-    ) -> NDArray[np.int64]:
-        """Draw whole series."""
-        self.series += len(series)
-        return draw_whole(self.mechanism, run, series, lengths)
-
-    def walk(self, words: Keystream) -> Walk:
-        """Start a series, value by value."""
-        return self.mechanism.walk(words)
+    def after(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Hand the release through, and look at it."""
+        return batches if self.comparison is None else self.comparison.watch_after(batches)
 
 
 def release_files(
-    inputs: Inputs, mechanism: Temporal, job: Job, *, progress: Callable[[int], None] = ignore
+    inputs: Inputs,
+    mechanism: Temporal,
+    job: Job,
+    *,
+    onlooker: Onlooker | None = None,
+    progress: Callable[[int], None] = ignore,
 ) -> Receipt:
     """Release a table to a file; there is all of it, with its receipt, or nothing.
 
@@ -117,31 +134,33 @@ def release_files(
         inputs: The table.
         mechanism: The mechanism.
         job: Where to, and how.
+        onlooker: What looks on, if a report is to follow.
         progress: Told how many more rows have been released.
 
     Raises:
-        DataError: The rows cannot be released, or are not those that the run id stands for.
+        DataError: The rows cannot be released, are not those that the run id stands for, or tell the order by
+            themselves.
         FileError: A file cannot be read or written.
     """
     job.check(inputs.files)
     ledger = Ledger(job.ledger or job.output.parent / LEDGER)
     invalid = find_invalid(inputs) if job.drop_invalid else None
-    content, counted = Digest(list(inputs.types)), Counted(mechanism)
+    onlooker = onlooker or Onlooker(inputs, mechanism)
     with workplace(job.output.parent) as place:
         try:
             with (
                 Output(job.output, place, inputs.schema) as output,
-                closing(_released(inputs, counted, job, content)) as batches,
+                closing(_released(inputs, mechanism, job, onlooker)) as batches,
             ):
-                for batch in batches:
+                for batch in batches if job.accept_risk else _useful(batches, onlooker.check):
                     output.write(batch)
                     progress(batch.num_rows)
                 output.finish()
-            account = _account(inputs, counted, content, invalid)
+            account = account_of(inputs, mechanism, onlooker, invalid)
             made = account.receipt(job.key, job.run, Written(job.output.name, output.size, output.sha256))
             part = place / "receipt"
             part.write_text(made.to_json(), encoding="utf-8")
-            ledger.record(account.entry(made, job.key, ledger))
+            ledger.record(account.entry(made, job.key, ledger), onlooker.slots.digests())
             if job.output.exists() and not job.force:
                 raise exists(job.output)
             place_file(part, receipt_of(job.output), force=True)
@@ -151,34 +170,42 @@ def release_files(
     return made
 
 
-def _released(inputs: Inputs, mechanism: Counted, job: Job, content: Digest) -> Generator[pa.RecordBatch]:
-    """Return the released batches as they are to be written, and take down what went in."""
-
-    def taken() -> Iterator[pa.RecordBatch]:
-        for batch in rows:
-            content.push(batch)
-            yield batch
-
+def _released(inputs: Inputs, mechanism: Temporal, job: Job, onlooker: Onlooker) -> Generator[pa.RecordBatch]:
+    """Return the released batches as they are to be written."""
+    sampler = onlooker.plans or mechanism
     try:
         with closing(inputs.batches(valid_only=job.drop_invalid)) as rows:
-            released = release_batches(taken(), mechanism, inputs.columns, key=job.key, run=job.run)
-            yield from inputs.written(released)
+            released = release_batches(onlooker.before(rows), sampler, inputs.columns, key=job.key, run=job.run)
+            yield from inputs.written(onlooker.after(released))
     except DataError:
         # Rows are counted here in the order of the files, and all of them.
         find_invalid(inputs).refuse()
         raise
 
 
-def _account(inputs: Inputs, counted: Counted, content: Digest, invalid: Invalid | None) -> Account:
-    """Return what was released."""
+def _useful(batches: Iterable[pa.RecordBatch], check: Check) -> Iterator[pa.RecordBatch]:
+    """Hand batches through; refuse a table that tells the order by itself, soon if it can be seen soon."""
+    looked = False
+    for batch in batches:
+        if not looked and check.rows >= FIRST_LOOK:
+            refuse_useless(check.findings())
+            looked = True
+        yield batch
+    refuse_useless(check.findings())
+
+
+def account_of(inputs: Inputs, mechanism: Temporal, onlooker: Onlooker, invalid: Invalid | None = None) -> Account:
+    """Return what was released, once it has passed."""
     dropped = None if invalid is None else invalid.counts
     return Account(
-        mechanism=counted.mechanism,
+        mechanism=mechanism,
         columns=inputs.asked,
         files=len(inputs.files),
         rows=inputs.rows - sum((dropped or {}).values()),
-        series=counted.series,
+        series=onlooker.check.series,
         dropped=dropped,
-        content=content.digest(list(inputs.types)),
-        slots=content.digest(inputs.slots, named=False),
+        content=onlooker.content.digest(list(inputs.types)),
+        slots=onlooker.content.digest(inputs.slots, named=False),
+        left_out=inputs.left_out,
+        risks=tuple(useless(onlooker.check.findings())),
     )

@@ -18,6 +18,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from whenmask.errors import DataError, FileError
+from whenmask.files.pipeline import Behind
 from whenmask.files.places import format_of, packing_of
 from whenmask.files.sql import listed, quoted, text, unused
 
@@ -125,11 +126,13 @@ class Output:
         except BaseException:
             self._sink.abandon()
             raise
+        self._writing = Behind(self._writer.write_batch)
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
+        self._writing.abandon()
         if not self._sink.closed:
             self._sink.abandon()
             with suppress(Exception):
@@ -154,11 +157,12 @@ class Output:
     def write(self, batch: pa.RecordBatch) -> None:
         """Write rows."""
         with self._told():
-            self._writer.write_batch(batch)
+            self._writing.push(batch)
 
     def finish(self) -> None:
         """End the file."""
         with self._told():
+            self._writing.finish()
             self._writer.close()
         self._sink.close()
         self.size, self.sha256 = self._sink.size, self._sink.sha256
