@@ -13,6 +13,7 @@ from whenmask.keystream import Key, checked_run
 # Options that are given or not, and lists that cannot be emptied: there is no --no-force, no --empty-by.
 Flag = Parameter(negative=())
 Listed = Parameter(negative=())
+KEY_HINT = "make a key file with `whenmask key`, and keep it as secret as the rows"
 
 
 @Parameter(name="*")
@@ -54,9 +55,25 @@ class Secrets:
         """
         key = opened_key(self.key_file, self.testing_key)
         if key is None and self.run_id is not None:
-            hint = "make a key file with `whenmask key`, and keep it as secret as the rows"
-            raise ParameterError("`--run-id` needs `--key-file`: a fresh key never repeats a run", hint=hint)
+            raise ParameterError("`--run-id` needs `--key-file`: a fresh key never repeats a run", hint=KEY_HINT)
         return key or Key.fresh(), checked_run(self.run_id)
+
+    def opened_for(self, state: Path | None) -> tuple[Key, str | None]:
+        """Return the key and the run id of a stream, whose run its state may hold.
+
+        Raises:
+            ParameterError: They do not go together.
+        """
+        if state is None:
+            return self.opened()
+        if self.run_id is not None:
+            raise ParameterError(
+                "`--run-id` and `--state` exclude each other", hint="a state has a run of its own"
+            )
+        key = opened_key(self.key_file, self.testing_key)
+        if key is None:
+            raise ParameterError("`--state` needs `--key-file`: a fresh key cannot go on", hint=KEY_HINT)
+        return key, None
 
 
 def opened_key(key_file: Path | None, testing_key: int | None) -> Key | None:
