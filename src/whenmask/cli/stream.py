@@ -4,7 +4,6 @@ import sys
 from pathlib import Path
 from typing import Annotated, Literal
 
-from cyclopts import Parameter
 from rich.console import Console
 
 from whenmask.cli.options import Flag, Listed, Secrets

@@ -5,6 +5,7 @@ is thrown away, nothing has been acknowledged or sent, and the same messages can
 same places, and places alone decide what is drawn.
 """
 
+import time
 from collections import Counter, OrderedDict, deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -16,6 +17,8 @@ from whenmask.gateway.series import BETWEEN, Course, Progress
 from whenmask.gateway.state import State, damaged
 from whenmask.keystream import Series
 
+# What the totals of a state begin with: how much there is, before what happened.
+GAUGES = ("series", "pending", "outbox")
 # Series whose walks are held in memory; the others are walked again from their checkpoints when they are due.
 MOST_HELD = 4096
 # Readings of a series among which one that comes again is looked for.
@@ -39,11 +42,13 @@ class Inlet:
         reader: Takes them apart.
         topic: The topic, if there are topics; it is the first part of the name of a series.
         target: The topic of their releases.
+        patience: After how many silent seconds a series is ended; 0 for never.
     """
 
     reader: Reader
     topic: str = ""
     target: str = ""
+    patience: float = 0.0
 
     def series(self, ids: tuple[str | int, ...]) -> Series:
         """Return the name of a series: its only part, or all of them."""
@@ -78,7 +83,15 @@ class Batch:
 
 
 class Exchange:
-    """Takes readings and holds what is to be sent."""
+    """Takes readings and holds what is to be sent.
+
+    Attributes:
+        series: How many series there are.
+        pending: How many slots have not left.
+        outbox: How many messages are not acknowledged.
+        counts: What happened since the start.
+        active: When each series was last heard of.
+    """
 
     def __init__(self, course: Course, state: State, limits: Limits) -> None:
         self._course, self._state, self._limits = course, state, limits
@@ -87,9 +100,10 @@ class Exchange:
         self._waiting: deque[tuple[int, Outgoing]] = deque()
         # Up to which number messages of the outbox were put into `_waiting`.
         self._loaded = 0
-        totals = state.totals()
-        self.series, self.outbox = totals["series"], totals["outbox"]
+        self._before = state.totals()
+        self.series, self.pending, self.outbox = (self._before.pop(name) for name in GAUGES)
         self.counts: Counter[str] = Counter()
+        self.active: dict[Series, float] = {}
 
     def take(self, messages: Iterable[tuple[Inlet, bytes]], sent: Sequence[int] = ()) -> None:
         """Take messages, each with its inlet, and forget outgoing ones that were acknowledged.
@@ -138,6 +152,10 @@ class Exchange:
         self._waiting.clear()
         self._loaded = 0
 
+    def totals(self) -> dict[str, int]:
+        """Return what happened since the state was made."""
+        return dict(Counter(self._before) + self.counts)
+
     def names(self) -> list[Series]:
         """Return the names of all series."""
         return [_named(msgspec.msgpack.decode(encoded)) for encoded in self._state.names()]
@@ -172,7 +190,7 @@ class Exchange:
             letter = msgspec.json.encode({"reason": reason, "topic": topic})
             batch.outgoing.append(Outgoing(self._limits.dead_letters, letter))
 
-    def _is_repeated(self, batch: Batch, progress: Progress, time: int, stored: bytes) -> bool:
+    def _is_repeated(self, batch: Batch, progress: Progress, moment: int, stored: bytes) -> bool:
         """Return whether a reading came before; refuse another one of the same time."""
         last = progress.arrived - 1
         for place in range(last, max(-1, last - self._limits.remembered), -1):
@@ -181,7 +199,7 @@ class Exchange:
                 return False
             if known == stored:
                 return True
-            if stored_time(known) == time:
+            if stored_time(known) == moment:
                 raise RefusedError("conflict")
         return False
 
@@ -262,7 +280,14 @@ class Exchange:
         """Take note of what was committed."""
         self.series += batch.added
         self.outbox += len(batch.outgoing)
+        self.pending += len(batch.readings) - batch.counts["released"]
         self.counts.update(batch.counts)
+        now = time.monotonic()
+        for progress in batch.touched.values():
+            if progress.arrived:
+                self.active[progress.name] = now
+            else:
+                self.active.pop(progress.name, None)
         waiting = self._waiting
         if self._loaded == first - 1 and len(waiting) + len(batch.outgoing) <= MOST_WAITING:
             waiting.extend(enumerate(batch.outgoing, first))

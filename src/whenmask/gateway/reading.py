@@ -8,7 +8,7 @@ import re
 import struct
 import time
 from collections.abc import Callable
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from decimal import Decimal, InvalidOperation
 from typing import NamedTuple
 
@@ -33,7 +33,7 @@ NANOSECONDS = {"s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}
 FRACTION = re.compile(r"[.,](\d+)")
 HEAD = struct.Struct("<qI")
 EARLIEST, LATEST = -(1 << 63), (1 << 63) - 1
-EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 # A clock that shows an earlier moment than 2025 has not been set yet, and judges nobody.
 CLOCK_SET = 1_735_689_600 * 10**9
 
@@ -87,7 +87,7 @@ class Reader:
 
     def __init__(self, fields: Fields, clock: Callable[[], int] = time.time_ns) -> None:
         self._decode = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
-        self._longest = fields.max_bytes
+        self.longest = fields.max_bytes
         self._time, self._ids = fields.time, fields.id
         self._parse = _parse_iso if fields.time_format == "iso" else _parser(NANOSECONDS[fields.time_format])
         self._ahead = round(fields.max_ahead_seconds * 10**9)
@@ -106,7 +106,7 @@ class Reader:
         Raises:
             RefusedError: It is refused.
         """
-        if len(payload) > self._longest:
+        if len(payload) > self.longest:
             raise RefusedError("too-long")
         try:
             # msgspec does not look into the texts that it passes over.
@@ -174,7 +174,7 @@ def _parse_iso(raw: bytes) -> int:
         # datetime would cut what is beyond microseconds.
         moment = datetime.fromisoformat(text if fraction is None else text.replace(fraction[0], "", 1))
         if moment.tzinfo is None:
-            moment = moment.replace(tzinfo=timezone.utc)
+            moment = moment.replace(tzinfo=UTC)
         past = moment - EPOCH
     except (msgspec.DecodeError, ValueError, OverflowError):
         raise RefusedError("bad-time") from None
