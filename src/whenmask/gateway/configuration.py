@@ -32,7 +32,7 @@ class Section(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     """A table of the file, in which every setting must be known."""
 
 
-class Privacy(Section, kw_only=True):
+class Privacy(Section, frozen=True, kw_only=True):
     """Which mechanism hides when.
 
     Attributes:
@@ -56,7 +56,7 @@ class Privacy(Section, kw_only=True):
         return mechanism_named(self.mechanism, self.epsilon, self.window, calibrate=self.calibrate)
 
 
-class Storage(Section, kw_only=True):
+class Storage(Section, frozen=True, kw_only=True):
     """Where the state and the key lie.
 
     Attributes:
@@ -78,7 +78,7 @@ class Storage(Section, kw_only=True):
         _at_least_one("max_series", self.max_series)
 
 
-class Tls(Section, kw_only=True):
+class Tls(Section, frozen=True, kw_only=True):
     """Certificates.
 
     Attributes:
@@ -92,7 +92,7 @@ class Tls(Section, kw_only=True):
     key_file: str | None = None
 
 
-class Broker(Section, kw_only=True):
+class Broker(Section, frozen=True, kw_only=True):
     """A broker and how to get in.
 
     Attributes:
@@ -105,6 +105,8 @@ class Broker(Section, kw_only=True):
         in_flight: How many messages may be unacknowledged in each direction: the size of a group commit.
         keepalive: Seconds.
         session_seconds: How long the broker keeps messages for a gateway that is away.
+        linger_seconds: How long a release is kept after it was acknowledged, to be sent again if the connection
+            is lost meanwhile: a broker may be killed between its acknowledgement and its own disk.
         tls: Certificates; without this table the connection is in the clear.
     """
 
@@ -117,6 +119,7 @@ class Broker(Section, kw_only=True):
     in_flight: int = 500
     keepalive: int = 60
     session_seconds: int = 7 * 24 * 3600
+    linger_seconds: float = 2.0
     tls: Tls | None = None
 
     def __post_init__(self) -> None:
@@ -128,6 +131,8 @@ class Broker(Section, kw_only=True):
                 raise ValueError(f"`{name}` must be from 1 to {most}; got {value} - at `$.{name}`")
         if self.port is not None and not 1 <= self.port <= 65_535:
             raise ValueError(f"`port` must be from 1 to 65535; got {self.port} - at `$.port`")
+        if self.linger_seconds < 0:
+            raise ValueError("`linger_seconds` must be 0 or more - at `$.linger_seconds`")
         if self.password_file is not None and self.user is None:
             raise ValueError("`password_file` needs `user` - at `$.password_file`")
 
@@ -137,7 +142,7 @@ class Broker(Section, kw_only=True):
         return self.host, self.port or (8883 if self.tls else 1883)
 
 
-class Fields(Section, kw_only=True):
+class Fields(Section, frozen=True, kw_only=True):
     """What the fields of a reading are.
 
     Attributes:
@@ -179,7 +184,7 @@ class Fields(Section, kw_only=True):
         _at_least_one("max_bytes", self.max_bytes)
 
 
-class Route(Fields, kw_only=True):
+class Route(Fields, frozen=True, kw_only=True):
     """Readings of some topics, and where they are released.
 
     Attributes:
@@ -202,7 +207,7 @@ class Route(Fields, kw_only=True):
             raise ValueError("`end_after_seconds` must be 0 or more - at `$.end_after_seconds`")
 
 
-class Metrics(Section, kw_only=True):
+class Metrics(Section, frozen=True, kw_only=True):
     """Where Prometheus may ask.
 
     Attributes:
@@ -214,7 +219,7 @@ class Metrics(Section, kw_only=True):
     address: str = "127.0.0.1"
 
 
-class Configuration(Section, kw_only=True):
+class Configuration(Section, frozen=True, kw_only=True):
     """The whole file.
 
     Attributes:

@@ -167,13 +167,14 @@ class Exchange:
             reading = inlet.reader.read(payload)
             progress = self._progress(batch, inlet.series(reading.ids))
             stored = reading.encode()
-            if progress.newest is None or reading.time > progress.newest:
+            if progress.newest is not None and reading.time <= progress.newest:
+                if self._is_repeated(batch, progress, reading.time, stored):
+                    batch.counts["duplicates"] += 1
+                    return
+                inlet.reader.admit_late()
+                batch.counts["late"] += 1
+            else:
                 progress.newest = reading.time
-            elif self._is_repeated(batch, progress, reading.time, stored):
-                batch.counts["duplicates"] += 1
-                return
-            elif not inlet.reader.accepts_late:
-                raise RefusedError("late")
         except RefusedError as error:
             self._refuse(batch, inlet.topic, str(error))
             return

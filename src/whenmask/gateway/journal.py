@@ -8,7 +8,7 @@ import json
 import sys
 
 
-def note(event: str, /, *, level: str = "info", **facts: str | int | float | bool | None) -> None:
+def note(event: str, /, *, level: str = "info", **facts: str | int | float | dict[str, int] | None) -> None:
     """Write one line."""
     line = json.dumps({"level": level, "event": event, **facts}, ensure_ascii=False)
     sys.stderr.write(line + "\n")

@@ -6,6 +6,7 @@ acknowledged, and the outbox is sent again from its oldest message on: nothing i
 
 import ssl
 import time
+from collections import deque
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -38,7 +39,7 @@ class Link:
         name: "input" or "output", for the log.
         up: Whether messages can be exchanged.
         unsent: The numbers of messages sent and not yet acknowledged, by message id.
-        sent: The numbers of those that were acknowledged, until someone takes them.
+        sent: The numbers of those that were acknowledged, and when, until they are forgotten for good.
         seen: How many messages and acknowledgements came.
         since: When it was last connected.
         more: Whether there may be more to read.
@@ -54,7 +55,7 @@ class Link:
         self.up = False
         self.generation = 0
         self.unsent: dict[int, int] = {}
-        self.sent: list[int] = []
+        self.sent: deque[tuple[float, int]] = deque()
         self.seen = 0
         self.since = 0.0
         self.more = False
@@ -101,7 +102,7 @@ class Link:
             client.username_pw_set(broker.user, read_password(broker.password_file))
         if broker.tls is not None:
             client.tls_set_context(tls_context(broker.tls))
-        wishes = Properties(PacketTypes.CONNECT)
+        wishes = Properties(PacketTypes.CONNECT)  # type: ignore[no-untyped-call]
         wishes.SessionExpiryInterval = broker.session_seconds
         wishes.ReceiveMaximum = broker.in_flight
         self._client = client
@@ -134,7 +135,7 @@ class Link:
             # It stays in the outbox: what the broker does not take now it may take later.
             self._lost(f"does not take what is released: {reason}")
         elif (number := self.unsent.pop(mid, None)) is not None:
-            self.sent.append(number)
+            self.sent.append((time.monotonic(), number))
 
     def _on_disconnect(self, client: Client, _data: Any, _flags: Any, reason: Any, _properties: Any) -> None:
         if client is self._client:
@@ -184,10 +185,25 @@ class Link:
             self.unsent[self._client.publish(topic, payload, qos=1).mid] = number
 
     def take_back(self) -> int:
-        """Forget what was sent on a connection that is gone; return how many messages it was."""
-        lost = len(self.unsent)
+        """Forget what was sent on a connection that is gone; return how many messages are to be sent again."""
+        lost = len(self.unsent) + len(self.sent)
         self.unsent.clear()
+        self.sent.clear()
         return lost
+
+    def settled(self, now: float, *, all_of_them: bool = False) -> list[int]:
+        """Return the numbers of the messages that were acknowledged long enough ago."""
+        numbers = []
+        for acknowledged, number in self.sent:
+            if acknowledged + self._broker.linger_seconds > now and not all_of_them:
+                break
+            numbers.append(number)
+        return numbers
+
+    def forget(self, count: int) -> None:
+        """Forget the first acknowledgements."""
+        for _ in range(count):
+            self.sent.popleft()
 
     def close(self) -> None:
         """Say goodbye; the broker goes on collecting messages for us."""

@@ -22,6 +22,7 @@ COUNTERS = {
     "inputs": "Messages taken.",
     "released": "Slots released.",
     "duplicates": "Readings that came again, and were recognised.",
+    "late": "Readings accepted out of order.",
     "overdue": "Slots that left later than the configured delay, since they were not decided.",
     "ended": "Series that were ended.",
     "redelivered": "Messages that the broker marked as sent again.",

@@ -1,8 +1,8 @@
 """The gateway between brokers: one thread that reads, commits, acknowledges and sends.
 
 In this order: what has come is one batch; its transaction is committed; only then are its messages acknowledged
-and its releases sent; and a release is forgotten, with the next batch, when the broker has acknowledged it. A crash
-anywhere in between leads back to a place where the same is done again.
+and its releases sent; and a release is forgotten, with a later batch, when the broker has acknowledged it. A
+crash anywhere in between leads back to a place where the same is done again.
 """
 
 import select
@@ -116,7 +116,12 @@ class Gateway:
     @property
     def lag(self) -> float:
         """Seconds since everything released was acknowledged for the last time."""
-        return time.monotonic() - self._idle_since if self.exchange.outbox else 0.0
+        return time.monotonic() - self._idle_since if self._is_waiting else 0.0
+
+    @property
+    def _is_waiting(self) -> bool:
+        """Whether something released is not acknowledged."""
+        return self.exchange.outbox > len(self._output.sent)
 
     def _turn(self, waker: socket.socket) -> None:
         """Wait for something to do, and do it."""
@@ -155,13 +160,13 @@ class Gateway:
         inlet = self._router.inlet(message.topic)
         if inlet is not None:
             # Of what is too long only so much is held as tells that it is.
-            self._inbox.append((inlet, message.payload[: inlet.reader.longest + 1]))
+            self._inbox.append((inlet, bytes(message.payload[: inlet.reader.longest + 1])))
         if message.qos:
             self._owed.append((link.generation, message.mid))
 
-    def _commit(self, now: float, *, flush: bool) -> None:
+    def _commit(self, now: float, *, flush: bool, last: bool = False) -> None:
         """Take what is in the inbox, acknowledge it, and forget what was acknowledged to us."""
-        sent = self._output.sent
+        sent = self._output.settled(now, all_of_them=last)
         held_back = self.exchange.outbox >= self._most_outbox
         inbox = [] if held_back else self._inbox
         # Acknowledgements alone are no hurry: each commit is a write to the disk.
@@ -178,8 +183,8 @@ class Gateway:
         if self._full:
             self._full = False
             note("room for the state again")
-        sent.clear()
-        if not self.exchange.outbox:
+        self._output.forget(len(sent))
+        if not self._is_waiting:
             self._idle_since = now
         if not held_back:
             for generation, mid in self._owed:
@@ -208,7 +213,7 @@ class Gateway:
             self._end_silent(now)
         if now - self._reported >= REPORT:
             self._reported = now
-            note("so far", **self.numbers())
+            note("so far", numbers=self.numbers())
 
     def _end_silent(self, now: float) -> None:
         """End series that were silent for long, while the broker could have told us of them."""
@@ -252,7 +257,7 @@ class Gateway:
             self._output.write()
             self._await(waker)
             self._output.read(self._most_inbox)
-        self._commit(time.monotonic(), flush=True)
+        self._commit(time.monotonic(), flush=True, last=True)
         for link in self.links:
             link.close()
-        note("stopped", **self.numbers())
+        note("stopped", numbers=self.numbers())

@@ -8,10 +8,11 @@ import os
 import signal
 import time
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 
 from whenmask.gateway.exchange import Exchange, Inlet
 from whenmask.gateway.state import NoRoomError
+from whenmask.keystream import Series
 
 CHUNK_BYTES = 1 << 16
 PAUSE = 1.0
@@ -43,9 +44,9 @@ def pipe(exchange: Exchange, inlet: Inlet, longest: int, *, source: int = 0, sin
     take_patiently(exchange, [], sent)
 
 
-def finish(exchange: Exchange, ends: Iterable[tuple[Inlet, object]], *, sink: int = 1) -> None:
+def finish(exchange: Exchange, ends: Iterable[tuple[Inlet, Series]], *, sink: int = 1) -> None:
     """End series, and write what waited."""
-    exchange.end(ends)  # type: ignore[arg-type]
+    exchange.end(ends)
     take_patiently(exchange, [], _write_all(exchange, sink))
 
 
@@ -91,7 +92,7 @@ def _write_all(exchange: Exchange, sink: int) -> list[int]:
 
 
 @contextmanager
-def _interruptible() -> Iterator[Callable[[], object]]:
+def _interruptible() -> Iterator[Callable[[], AbstractContextManager[None]]]:
     """Let SIGTERM and SIGINT stop the wait for input at once, and a batch under way when it is done."""
     state = {"busy": False, "asked": False}
 

@@ -1,7 +1,7 @@
 """What a message says: the time and id of a slot, and the values that move, as the very bytes they came in.
 
-Values are cut out of the message and never decoded, so that 0.10 stays 0.10 and no digit of a large number is lost.
-A message that says nothing usable is refused with a reason; the reasons are all here.
+Values are cut out of the message and never decoded, so that 0.10 stays 0.10 and no digit of a large number is
+lost. A message that says nothing usable is refused with a reason; the reasons are all here.
 """
 
 import re
@@ -96,7 +96,7 @@ class Reader:
         self._moving = [(name, _label(name), name in fields.optional) for name in fields.move]
         self._rest = fields.rest
         self._time_label = _label(fields.time)
-        self.accepts_late = fields.late == "accept"
+        self._accepts_late = fields.late == "accept"
         # What the slots of mechanisms that leave some empty show.
         self.empty = b",".join(label + b"null" for _, label, optional in self._moving if not optional)
 
@@ -113,32 +113,34 @@ class Reader:
             fields = self._decode(payload if payload.isascii() else payload.decode())
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             raise RefusedError("not-json") from None
-        when = fields.pop(self._time, None)
-        if when is None:
-            raise RefusedError("missing-field")
-        moment = self._parse(bytes(when))
-        if self._ahead and moment > (now := self._clock()) + self._ahead and now > CLOCK_SET:
-            raise RefusedError("ahead")
-        slot = [self._time_label + when]
-        values = []
-        for name, label, optional in self._staying:
-            value = fields.pop(name, None)
-            if value is not None:
-                slot.append(label + value)
-            elif not optional:
-                raise RefusedError("missing-field")
-            values.append(value)
-        ids = tuple(_identify(value) for value in values[: len(self._ids)]) if self._ids else ()
-        moving = []
-        for name, label, optional in self._moving:
-            value = fields.pop(name, None)
-            if value is not None:
-                moving.append(label + value)
-            elif not optional:
-                raise RefusedError("missing-field")
+        moment, when = self._moment(fields)
+        staying = _taken(fields, self._staying)
+        slot = [self._time_label + when, *(label + value for label, value in staying if value is not None)]
+        ids = tuple(_identify(value) for _, value in staying[: len(self._ids)])
+        moving = [label + value for label, value in _taken(fields, self._moving) if value is not None]
         if fields:
             self._take_rest(fields, slot, moving)
         return Reading(moment, ids, b",".join(slot), b",".join(moving))
+
+    def _moment(self, fields: dict[str, msgspec.Raw]) -> tuple[int, bytes]:
+        """Take the time out of the fields; return it as nanoseconds and as it is written."""
+        raw = fields.pop(self._time, None)
+        if raw is None:
+            raise RefusedError("missing-field")
+        when = bytes(raw)
+        moment = self._parse(when)
+        if self._ahead and moment > (now := self._clock()) + self._ahead and now > CLOCK_SET:
+            raise RefusedError("ahead")
+        return moment, when
+
+    def admit_late(self) -> None:
+        """Refuse a reading that is out of order, unless the stream accepts those.
+
+        Raises:
+            RefusedError: It does not.
+        """
+        if not self._accepts_late:
+            raise RefusedError("late")
 
     def _take_rest(self, fields: dict[str, msgspec.Raw], slot: list[bytes], moving: list[bytes]) -> None:
         """Do with the other fields what is configured."""
@@ -147,6 +149,16 @@ class Reader:
         if self._rest != "drop":
             part = moving if self._rest == "move" else slot
             part += [_label(name) + value for name, value in fields.items()]
+
+
+def _taken(
+    fields: dict[str, msgspec.Raw], parts: list[tuple[str, bytes, bool]]
+) -> list[tuple[bytes, msgspec.Raw | None]]:
+    """Take fields out, given their names, labels and whether they may be missing."""
+    found = [(label, fields.pop(name, None), optional) for name, label, optional in parts]
+    if any(value is None and not optional for _, value, optional in found):
+        raise RefusedError("missing-field")
+    return [(label, value) for label, value, _ in found]
 
 
 def _label(name: str) -> bytes:
