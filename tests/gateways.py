@@ -15,7 +15,7 @@ from paho.mqtt.properties import Properties
 
 from whenmask.gateway.configuration import load_configuration
 from whenmask.gateway.service import Law
-from whenmask.gateway.state import State, StateError, inspect
+from whenmask.gateway.state import StateError, inspect
 from whenmask.keystream import Key, Series
 
 CONFIGURATION = """
@@ -106,6 +106,11 @@ class Gateway:
         except StateError:
             return defaultdict(int)
 
+    def taken(self) -> int:
+        """Return how many readings it has taken."""
+        totals = self.totals()
+        return totals["pending"] + totals.get("released", 0)
+
     def law(self) -> Law:
         """Return its mechanism and timing."""
         return Law.of(load_configuration(self.file).privacy)
@@ -113,21 +118,21 @@ class Gateway:
     def expected(self, series: Series, values: list[int], episode: int = 0) -> list[bytes]:
         """Return what a series must release, by the plan of the same key."""
         key = Key.from_file(self.folder / "gateway.db.key")
-        law = self.law()
-        with law.open_state(str(self.folder / "gateway.db"), key, encrypt=True) as state:
-            run = state.run
+        run = inspect(self.folder / "gateway.db")["binding"]["run"]
         name = series if not episode else (series, episode)
-        plan = law.mechanism.plan(len(values), key=key, series=name, run=run)
+        plan = self.law().mechanism.plan(len(values), key=key, series=name, run=run)
         return [reading(slot, values[source]) for slot, source in enumerate(plan.source.tolist())]
 
 
 class Subscriber:
     """Collects all that is released, in the order in which it comes."""
 
-    def __init__(self, port: int, topic: str = "home/+/released", **credentials: str) -> None:
+    def __init__(
+        self, port: int, topic: str = "home/+/released", *, name: str = "subscriber", **credentials: str
+    ) -> None:
         self.received: dict[str, list[bytes]] = defaultdict(list)
         self.unique: set[tuple[str, bytes]] = set()
-        self._client = client(port, "subscriber", **credentials)
+        self._client = client(port, name, **credentials)
         self._client.on_message = self._take
         self._client.on_connect = lambda client, *_: client.subscribe(topic, 1)
         self._client.loop_start()
@@ -153,8 +158,8 @@ class Devices:
 
     BACK, ON_THE_WAY = 500, 200
 
-    def __init__(self, port: int, messages: Iterable[tuple[str, bytes]]) -> None:
-        self._port, self._messages = port, list(messages)
+    def __init__(self, port: int, messages: Iterable[tuple[str, bytes]], *credentials: str) -> None:
+        self._port, self._messages, self._credentials = port, list(messages), credentials
         self.acknowledged = 0
 
     def send(self, meanwhile: Callable[[], None] = lambda: None) -> None:
@@ -170,6 +175,8 @@ class Devices:
         places: dict[int, int] = {}
         one = Client(CallbackAPIVersion.VERSION2, "devices", protocol=MQTTProtocolVersion.MQTTv5)
         one.max_inflight_messages_set(0)
+        if self._credentials:
+            one.username_pw_set(*self._credentials)
         one.on_publish = lambda _client, _data, number, *_: acknowledged.add(places.pop(number, -1))
         broken: list[object] = []
         one.on_disconnect = lambda *_: broken.append(None)

@@ -29,6 +29,7 @@ def find_line(text: str, path: tuple[str | int, ...]) -> int | None:
         if header := HEADER.match(line):
             table = split(header[2])
             if header[1] == "[[":
+                known.setdefault(table, number)
                 place = counted[table] = counted.get(table, -1) + 1
                 table = (*table, place)
             else:

@@ -194,8 +194,9 @@ class State:
 
     def names(self) -> Iterator[bytes]:
         """Yield the names of all series, as they were added."""
-        for fingerprint, content in self._connection.execute("SELECT fingerprint, content FROM series").fetchall():
-            yield self._vault.unseal(content, b"series" + fingerprint)
+        with explained(self._path):
+            for fingerprint, content in self._connection.execute("SELECT fingerprint, content FROM series"):
+                yield self._vault.unseal(content, b"series" + fingerprint)
 
     def save_heads(self, heads: Iterable[tuple[int, int, int, int]]) -> None:
         """Note episode, arrived and shown of series; their numbers come last."""
@@ -248,10 +249,11 @@ class State:
 
     def outgoing(self, after: int, most: int) -> list[tuple[int, bytes]]:
         """Return the next messages of the outbox, with their numbers."""
-        rows = self._connection.execute(
-            "SELECT number, content FROM outbox WHERE number > ? ORDER BY number LIMIT ?", (after, most)
-        ).fetchall()
-        return [(number, self._vault.unseal(sealed, b"outgoing %d" % number)) for number, sealed in rows]
+        with explained(self._path):
+            rows = self._connection.execute(
+                "SELECT number, content FROM outbox WHERE number > ? ORDER BY number LIMIT ?", (after, most)
+            ).fetchall()
+            return [(number, self._vault.unseal(sealed, b"outgoing %d" % number)) for number, sealed in rows]
 
     def remove_outgoing(self, numbers: Iterable[int]) -> None:
         """Forget messages that were acknowledged."""
