@@ -2,13 +2,15 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
-from whenmask.columns import Columns
 from whenmask.errors import ParameterError
 from whenmask.keystream import Key, checked_run
+
+if TYPE_CHECKING:
+    from whenmask.columns import Columns
 
 # Options that are given or not, and lists that cannot be emptied: there is no --no-force, no --empty-by.
 Flag = Parameter(negative=())
@@ -30,8 +32,10 @@ class Roles:
     keep: Annotated[list[str] | None, Listed] = None
     "A further column that stays where it is, in the clear; repeat it for several."
 
-    def columns(self) -> Columns:
+    def columns(self) -> "Columns":
         """Return the roles as the engines know them."""
+        from whenmask.columns import Columns  # Arrow, which streams on small machines do without
+
         return Columns.named(by=self.by, time=self.time, values=self.values, keep=self.keep)
 
 

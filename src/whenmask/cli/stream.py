@@ -8,7 +8,7 @@ from rich.console import Console
 
 from whenmask.cli.options import Flag, Listed, Secrets
 from whenmask.errors import DataError
-from whenmask.gateway.configuration import Fields, Privacy
+from whenmask.gateway.configuration import Privacy, parse_fields
 from whenmask.gateway.exchange import Exchange, Inlet, Limits
 from whenmask.gateway.pipe import finish, pipe
 from whenmask.gateway.reading import REASONS, Reader
@@ -61,15 +61,9 @@ def stream(
     """
     key, run = secrets.opened_for(state)
     law = Law.of(Privacy(epsilon=epsilon, window=window, mechanism=mechanism, calibrate=calibrate, delay=delay))
-    fields = Fields(
-        time=time,
-        time_format=time_format,
-        id=by or [],
-        move=values or [],
-        keep=keep or [],
-        rest="refuse" if values else "move",
-        max_ahead_seconds=0,
-    )
+    roles = {"time": time, "time_format": time_format, "id": by or [], "move": values or [], "keep": keep or []}
+    rest = "refuse" if values else "move"
+    fields = parse_fields({**roles, "rest": rest, "max_ahead_seconds": 0})
     inlet = Inlet(Reader(fields))
     opened = law.open_state(MEMORY if state is None else str(state), key, encrypt=state is not None, run=run)
     with opened:

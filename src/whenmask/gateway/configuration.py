@@ -303,6 +303,19 @@ def parse_configuration(text: str, name: str = "the configuration") -> Configura
     return configuration
 
 
+def parse_fields(content: dict[str, Any]) -> Fields:
+    """Check what fields are, where there is no file.
+
+    Raises:
+        ParameterError: They do not go together.
+    """
+    try:
+        return msgspec.convert(content, Fields)
+    except msgspec.ValidationError as error:
+        problem, _, got = _located(str(error))[0].partition("; got ")
+        raise ParameterError(problem, got or None, "a field is named by one option") from None
+
+
 def _at_least_one(name: str, value: int) -> None:
     if value < 1:
         raise ValueError(f"`{name}` must be at least 1; got {value} - at `$.{name}`")
