@@ -8,6 +8,7 @@ import subprocess
 import sys
 import urllib.request
 from collections.abc import Iterator
+from functools import partial
 from ipaddress import ip_address
 from pathlib import Path
 
@@ -180,7 +181,7 @@ def test_tls_and_passwords(tmp_path: Path) -> None:
         # No password, a wrong one, no certificate that vouches for the broker, and none at all.
         for more in (tls, f'{user}wrong"\n{tls}', f'{user}right"\n[mqtt.tls]\n', f'{user}right"\n'):
             gateway = Gateway(tmp_path, broker.port, more).start()
-            await_true(lambda gateway=gateway: "not connected" in gateway.events())
+            await_true(partial(happened, gateway, "not connected"))
             assert gateway.stop() == 0
             assert "connected" not in gateway.events()
             (tmp_path / "gateway.log").unlink()
