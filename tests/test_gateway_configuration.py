@@ -3,9 +3,19 @@
 from pathlib import Path
 
 import pytest
+from msgspec.structs import fields
 
 from whenmask.errors import FileError, ParameterError
-from whenmask.gateway.configuration import load_configuration, parse_configuration
+from whenmask.gateway.configuration import (
+    Broker,
+    Configuration,
+    Metrics,
+    Privacy,
+    Route,
+    Storage,
+    load_configuration,
+    parse_configuration,
+)
 from whenmask.gateway.lines import find_line
 from whenmask.gateway.topics import check_filter, check_target, check_topic, fill, matcher, overlap
 
@@ -76,6 +86,17 @@ def test_what_is_wrong_is_named_with_its_line(old: str, new: str, message: str) 
     assert old in TEXT
     with pytest.raises(ParameterError, match=message):
         parse_configuration(TEXT.replace(old, new, 1), "gateway.toml")
+
+
+def test_the_example_shows_every_setting() -> None:
+    """It is valid, and there is no setting that it does not name."""
+    folder = Path(__file__).parent.parent / "examples" / "gateway"
+    text = (folder / "gateway.toml").read_text(encoding="utf-8")
+    assert load_configuration(folder / "gateway.toml").privacy.window == 48
+    silent = {"calibrate", "client_id", "qos", "keepalive", "cert_file"}
+    for section in (Privacy, Storage, Broker, Route, Metrics, Configuration):
+        for field in fields(section):
+            assert field.encode_name in text or field.encode_name in silent, field.encode_name
 
 
 def test_topics_belong_to_one_stream() -> None:

@@ -194,6 +194,19 @@ def test_tls_and_passwords(tmp_path: Path) -> None:
         subscriber.close()
 
 
+def test_releases_that_a_broker_refuses_wait(tmp_path: Path) -> None:
+    """What its access list forbids to publish stays in the outbox, and the log says why."""
+    (tmp_path / "acl").write_text("topic readwrite home/+/raw\n")
+    with Broker(tmp_path / "broker", f"acl_file {tmp_path}/acl", "allow_anonymous true") as broker:
+        gateway = Gateway(tmp_path, broker.port).start()
+        await_true(partial(happened, gateway, "connected"))
+        Devices(broker.port, [("home/a/raw", reading(t, t)) for t in range(20)]).send()
+        await_true(partial(happened, gateway, "not connected"))
+        assert gateway.stop() == 0
+    assert any(line.get("reason") == "does not take what is released: Not authorized" for line in gateway.log())
+    assert gateway.totals()["outbox"] == gateway.totals()["pending"] == 10
+
+
 def test_what_is_named_must_be_there(tmp_path: Path, capsys) -> None:
     """Certificates and passwords are looked for before anything starts."""
     for more, message in (

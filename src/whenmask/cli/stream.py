@@ -72,6 +72,8 @@ def stream(
         if end or state is None:
             finish(exchange, ((inlet, name) for name in exchange.names()))
         counts, waiting = exchange.counts, opened.totals()["pending"]
+    if key.kind == "testing" and not quiet:
+        Console(stderr=True).print("testing key: anybody can undo this release")
     report(dict(counts), waiting, quiet=quiet)
 
 

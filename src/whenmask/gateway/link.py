@@ -94,6 +94,7 @@ class Link:
         )
         client.on_connect, client.on_message = self._on_connect, self._on_message
         client.on_publish, client.on_disconnect = self._on_publish, self._on_disconnect
+        client.on_subscribe = self._on_subscribe
         # Nothing is written before `write`: one call for a whole batch, and not in the middle of a callback.
         client.on_socket_register_write = lambda *_: None
         client.max_inflight_messages = 0  # the outbox and `room` see to that
@@ -124,6 +125,10 @@ class Link:
             options = SubscribeOptions(qos=1, retainHandling=DO_NOT_SEND_RETAINED)
             client.subscribe([(wanted, options) for wanted in self._filters])
         note("connected", link=self.name, room=self._room)
+
+    def _on_subscribe(self, _client: Client, _data: Any, _mid: int, reasons: list[Any], _properties: Any) -> None:
+        if refused := [str(reason) for reason in reasons if reason.is_failure]:
+            self._lost(f"does not let us subscribe: {refused[0]}")
 
     def _on_message(self, _client: Client, _data: Any, message: MQTTMessage) -> None:
         self.seen += 1

@@ -97,6 +97,7 @@ class Gateway:
     def serve(self) -> None:
         """Run until SIGTERM or SIGINT."""
         waker, alarm = socket.socketpair()
+        waker.setblocking(False)
         alarm.setblocking(False)
         signal.set_wakeup_fd(alarm.fileno())
         for number in (signal.SIGTERM, signal.SIGINT):
@@ -150,7 +151,9 @@ class Gateway:
             if descriptor is not None:
                 readers.append(descriptor)
                 writers += [descriptor] if link.wants_write else []
-        select.select(readers, writers, [], 0.0 if any(link.more for link in self.links) else TICK)
+        ready, _, _ = select.select(readers, writers, [], 0.0 if any(link.more for link in self.links) else TICK)
+        if waker in ready:
+            waker.recv(1024)
 
     def _is_overrun(self, link: Link) -> bool:
         """Whether a broker sends more than was asked for, while nothing more can be taken."""
@@ -165,7 +168,10 @@ class Gateway:
         if message.qos == 0 and len(self._inbox) >= 2 * self._most_inbox:
             self.lost += 1  # more at QoS 1 than `in_flight` the broker does not send
             return
-        inlet = self._router.inlet(message.topic)
+        try:
+            inlet = self._router.inlet(message.topic)
+        except UnicodeDecodeError:  # no broker should let it through, and it must not come again
+            inlet = None
         if inlet is not None:
             # Of what is too long only so much is held as tells that it is.
             self._inbox.append((inlet, bytes(message.payload[: inlet.reader.longest + 1])))
