@@ -57,6 +57,7 @@ port, devices, first, last, expected = map(int, sys.argv[1:])
 came, sent, taken = 0, 0, 0
 def client(name):
     made = Client(CallbackAPIVersion.VERSION2, name, protocol=MQTTProtocolVersion.MQTTv5)
+    made.max_inflight_messages_set(0)
     made.connect("127.0.0.1", port)
     made.loop_start()
     return made
@@ -70,7 +71,6 @@ subscriber = client("subscriber")
 subscriber.on_message = take
 subscriber.subscribe("home/+/released", 0)
 load = client("load")
-load.max_inflight_messages_set(0)
 load.on_publish = count
 time.sleep(0.5)
 start = time.perf_counter()
@@ -80,7 +80,7 @@ for moment in range(first, last):
         sent += 1
         while sent - taken > 1000:
             time.sleep(0.001)
-while came < expected:
+while came < expected or taken < sent:
     time.sleep(0.001)
 print(time.perf_counter() - start)
 """
