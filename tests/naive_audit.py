@@ -8,11 +8,13 @@ from collections import defaultdict
 from itertools import product
 
 
-def ranswitch_losses(q, window, i, j, steps=400):
+def ranswitch_losses(q, window, i, j, steps=160):
     """Return {n: probability} of losses n·ln(p/q) between worlds in which values i and j are exchanged.
 
     The worlds release the same at each step, or the loss is infinite. Contents on which both agree are
-    interchangeable, so states that differ only in these are one state; that keeps their number small.
+    interchangeable, so states that differ only in these are one state; that keeps their number small. The worlds
+    become one with probability p + q ≥ 1/2 at each trial, and trials are at most window − 1 steps apart: for
+    windows up to 4 what is left after 160 steps is below 1e-14.
     """
     p = 1 - (window - 1) * q
     size = steps + window + j + 1

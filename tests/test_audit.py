@@ -18,7 +18,7 @@ from tests.naive_audit import delta, hockey_stick, ranswitch_losses, switch_plan
 from tests.saboteurs import SABOTEURS
 from whenmask import Backward, Forward, Key, RanSwitch, StaSwitch, Threshold
 from whenmask.audit import AuditResult, Settings, audit, exact_deltas, measured_guarantee
-from whenmask.audit.exact import enumerated
+from whenmask.audit.exact import Enumeration, enumerated
 from whenmask.audit.intervals import clopper_pearson, empirical_bernstein, imbalance, surprise
 from whenmask.audit.losses import added, designed, pair_results, tallied
 from whenmask.audit.subject import UNDECIDED, View, exchanged
@@ -121,6 +121,16 @@ def test_exact_instrument_finds_what_enumeration_finds(kind, window, q, steps) -
     for epsilon in (0.0, 0.7, 3.0):
         for (i, j), both in exact_deltas(mechanism, epsilon, plans=plans).items():
             assert both == pytest.approx(hockey_stick(naive, i, j, epsilon), abs=1e-12)
+
+
+def test_the_two_directions_are_told_apart() -> None:
+    """A world that cannot produce what the other can is worse to be mistaken for; counted by hand."""
+    plans = Enumeration(np.array([[0, 1], [1, 0]]), np.log([0.5, 0.5]), 0.0)
+    # Only 0.3 of the other world's releases are among these.
+    other = np.log([0.2, 0.1])
+    assert plans.delta(other, 0.0) == pytest.approx((0.7, 0.7))
+    assert plans.delta(other, math.log(2)) == pytest.approx((0.1 + 0.3, 0.7))
+    assert plans.delta(np.log([0.9, 0.1]), math.log(2)) == pytest.approx((0.3, 0.0))
 
 
 def test_exact_instrument_agrees_with_theorem_a() -> None:
@@ -226,6 +236,24 @@ def test_losses_that_have_not_settled_widen_the_interval() -> None:
     assert early.unsettled > 0.05
     assert early.delta[1] > late.delta[1] - 0.02
     assert early.delta[0] <= late.delta[1]
+
+
+def test_the_error_level_is_shared_by_all_intervals() -> None:
+    """Each pair has six intervals; all of them together may err with the level stated, not each of them."""
+    mechanism = RanSwitch.from_probabilities(q=0.1, window=4)
+    for distances in ((3,), (1, 2, 3)):
+        design = designed(mechanism, 1.0, distances, 0)
+        tally = tallied(mechanism, design, 0, 500)
+        share = 1e-3 / (len(design.pairs) * 6)
+        for at, pair in enumerate(pair_results(tally, design, 1e-3)):
+            low, _ = clopper_pearson(int(tally.reached[0, at]), 500, share)
+            assert pair.infinite[0] == low
+    result = audit(mechanism, trials=500, settings=Settings(confidence=0.99, workers=1))
+    (pair,) = [each for each in result.pairs if (each.i, each.j) == (0, 3)]
+    again = designed(mechanism, result.epsilon, (1, 2, 3), 0)
+    counted = tallied(mechanism, again, 0, 500)
+    # Half of it is for the intervals, half for the other checks.
+    assert pair == pair_results(counted, again, (1 - 0.99) / 2)[again.pairs.index((0, 3))]
 
 
 # -------------------------------------------------------------------------------------------- the audit as a whole

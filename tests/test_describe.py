@@ -114,6 +114,16 @@ def test_choose_weighs_delta_and_latency() -> None:
     assert costs == sorted(costs)
 
 
+def test_choose_says_why_nothing_fits() -> None:
+    """The hint names every mechanism that was considered, and what would work for it."""
+    with pytest.raises(
+        ParameterError, match=r"PureSwitch: `epsilon` is too small for the window \(at window=10, 8"
+    ):
+        choose(1e-9, window=10)
+    with pytest.raises(ParameterError, match="`delta` must be at most 1; got delta=2"):
+        choose(4, window=10, delta=2)
+
+
 def test_the_least_epsilon_reaches_its_delta() -> None:
     """The hint's epsilon really gives the delta, and a smaller one does not."""
     for delta in (0.01, 0.3, 0.6):
@@ -140,10 +150,21 @@ def test_audit_finds_the_claim_wanting(capsys) -> None:
 def test_described_costs_are_the_laws() -> None:
     """The parts of the cost add up to the expected cost, and a described mechanism is plain data."""
     mechanism = mechanism_named("threshold", 1, 10)
-    parts = cost_parts(mechanism.law())
+    parts = cost_parts(mechanism.expected_cost)
+    assert parts == cost_parts(mechanism.law().expected_cost)
     assert math.isclose(parts["missing"], 10 * mechanism.law().missing)
     assert math.isclose(parts["displacement"] + parts["missing"] + parts["empty"], parts["total"])
     json.dumps(describe(mechanism))
+
+
+def test_a_law_too_wide_to_list_hides_nothing_else(capsys) -> None:
+    """Cost, latency and guarantee do not need it."""
+    arguments = ["explain", "--epsilon", "0.05", "--window", "10000"]
+    assert "too wide" in printed(arguments, capsys)
+    found = json.loads(printed([*arguments, "--json"], capsys))
+    assert found["law"] is None
+    assert found["cost"]["total"] == pytest.approx(PureSwitch(0.05, window=10_000).expected_cost())
+    assert found["guarantee"]["epsilon"] <= 0.05 < found["latency"]["mean"]
 
 
 def test_figures_are_short_and_bars_are_to_scale() -> None:

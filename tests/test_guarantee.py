@@ -8,7 +8,7 @@ from itertools import product
 
 import pytest
 
-from whenmask import RanSwitch
+from whenmask import RanSwitch, Threshold
 from whenmask.errors import DependencyError, ParameterError
 from whenmask.guarantee import Guarantee
 
@@ -155,6 +155,18 @@ def test_an_unreachable_delta_is_refused() -> None:
         METER.compose(METER, delta=0.005)
     with pytest.raises(ParameterError, match="both"):
         METER.compose(METER, delta=0.5, epsilon=1.0)
+
+
+def test_what_guarantees_nothing_composes_to_nothing() -> None:
+    """A delta of 1 stays one, whatever epsilon; and only guarantees compose."""
+    pytest.importorskip("dp_accounting")
+    nothing = Threshold(4, window=10).guarantee
+    assert METER.compose(nothing, epsilon=1.0).delta == 1.0
+    assert METER.compose(nothing, delta=1.0).epsilon == 0.0
+    with pytest.raises(ParameterError, match="infinite with probability 1"):
+        METER.compose(nothing, delta=0.5)
+    with pytest.raises(ParameterError, match="only guarantees compose; got a float"):
+        METER.compose(2.0)  # type: ignore[arg-type]
 
 
 def test_without_dp_accounting_adding_still_works(monkeypatch) -> None:

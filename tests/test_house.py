@@ -47,6 +47,15 @@ def test_links_in_the_documentation_lead_somewhere(page: Path) -> None:
         assert (page.parent / target).exists(), target
 
 
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_files_named_in_the_documentation_exist(page: Path) -> None:
+    """Every path of code or tests that a page names in backquotes is there."""
+    for path in re.findall(
+        r"`((?:src|tests|docs|benchmarks|examples)/[\w./-]+)`", page.read_text(encoding="utf-8")
+    ):
+        assert (ROOT / path).exists(), path
+
+
 def test_versions_agree() -> None:
     """The package says the version that it is built as."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]

@@ -1,12 +1,17 @@
 """Plans: applied to anything, counted exactly."""
 
+import copy
 import math
+import os
+import pickle
+import subprocess
+import sys
 
 import numpy as np
 import pytest
 
 from whenmask import Key, Plan, RanSwitch, StaSwitch, UnitCosts, ideal_law
-from whenmask.errors import DataError, ParameterError
+from whenmask.errors import DataError, ParameterError, SecretError
 from whenmask.law import Costs
 
 MECHANISM = RanSwitch.from_probabilities(q=0.1, window=5)
@@ -98,3 +103,52 @@ def test_the_ideal_law_is_even() -> None:
     for p0 in (-0.1, 1.1, math.nan):
         with pytest.raises(ParameterError, match="`p0` must be"):
             ideal_law(p0, 4)
+
+
+@pytest.mark.parametrize("key", ["0" * 32, b"", bytes(32), 7])
+def test_what_is_no_key_is_refused(key) -> None:
+    """Nothing is taken for a key, or for its absence, but a key and None; and the error does not show it."""
+    for use in (lambda: MECHANISM.plan(5, key=key), lambda: MECHANISM.stream(key=key)):
+        with pytest.raises(SecretError, match="`key` must be a Key; got a (str|bytes|int)"):
+            use()
+
+
+def sent(plan: Plan) -> Plan:
+    """Return a plan as it arrives in another process."""
+    return pickle.loads(pickle.dumps(plan))  # noqa: S301 - our own
+
+
+@pytest.mark.parametrize("again", [copy.copy, copy.deepcopy, sent])
+def test_copies_of_a_plan_are_as_read_only_as_it_is(again) -> None:
+    """A plan can be sent to another process; what arrives is the same plan, and cannot be written to."""
+    plan = MECHANISM.plan(20, key=KEY, series="meter", run="sent")
+    other = again(plan)
+    assert (other.source.tolist(), other.series, other.run) == (plan.source.tolist(), "meter", "sent")
+    assert not other.source.flags.writeable
+    assert repr(other) == repr(plan)
+
+
+DRAWN = """
+import warnings; warnings.simplefilter("ignore", RuntimeWarning)  # plain Python warns where words wrap around
+from whenmask import *
+key, drawn = Key.for_testing(4), []
+for make in RanSwitch, StaSwitch, Threshold, Backward, Forward, PureSwitch:
+    options = {} if make in (PureSwitch, Threshold) else {"calibrate": "claim"}
+    for epsilon, window in (0.5, 7), (3, 4):
+        mechanism = make(epsilon, window=window, **options)
+        prefixes = mechanism.prefixes(5, 9, key=key)
+        logs = mechanism.log_probabilities(prefixes).round(9).tolist()
+        drawn.append((mechanism.plan(300, key=key, run="jit").source.tolist(), prefixes.tolist(), logs))
+drawn.append(Piecewise(1, lower=0, upper=1).perturb([0.3] * 50, key=key, run="jit").values.tolist())
+"""
+
+
+def test_without_a_compiler_the_same_is_drawn() -> None:
+    """With numba's compiler switched off every mechanism draws the same, and says the same of it."""
+    compiled: dict[str, list] = {}
+    exec(DRAWN, compiled)  # noqa: S102 - our own text
+    environment = {**os.environ, "NUMBA_DISABLE_JIT": "1"}
+    command = [sys.executable, "-c", DRAWN + "print(drawn)"]
+    plain = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+    assert plain.stdout.strip() == str(compiled["drawn"])
+    assert len(compiled["drawn"]) == 13

@@ -1,6 +1,5 @@
 """PureSwitch: one release however it is drawn, the Gibbs law, its guarantee, costs, waits, bad input."""
 
-import os
 import subprocess
 import sys
 from contextlib import contextmanager
@@ -184,26 +183,6 @@ def test_long_series_and_wide_windows_are_drawn_alike(epsilon: float, window: in
     draw = mechanism.draw(Keystream(KEY, Context(mechanism.identity, None, "long")))
     pieces = [draw.push(count) for count in (1, 0, 17, n // 2, n - 18 - n // 2)]
     assert (np.concatenate([*pieces, draw.finish()]) == plan.source).all()
-
-
-def test_without_a_compiler_the_same() -> None:
-    """With numba's compiler switched off, plans and audits come out the same."""
-    code = (
-        "from whenmask import Key\n"
-        "from whenmask.mechanisms.pureswitch import PureSwitch\n"
-        "m = PureSwitch(3, window=7); k = Key.for_testing(4)\n"
-        "p = m.prefixes(20, 9, key=k)\n"
-        "print(m.plan(400, key=k, run='r').source.tolist(), p.tolist(), m.log_probabilities(p).tolist())"
-    )
-    runs = []
-    for disabled in ("0", "1"):
-        environment = {**os.environ, "NUMBA_DISABLE_JIT": disabled}
-        ran = subprocess.run(
-            [sys.executable, "-Werror", "-c", code], env=environment, capture_output=True, text=True, check=True
-        )
-        runs.append(ran.stdout)
-    assert runs[0] == runs[1]
-    assert len(runs[0]) > 1000
 
 
 def test_a_stream_does_not_import_numba() -> None:
@@ -482,7 +461,10 @@ def test_partial_plans_do_not_depend_on_how_many_are_drawn() -> None:
         (lambda: PureSwitch("2", window=10), "epsilon"),  # type: ignore[arg-type]
         (lambda: PureSwitch(2, window=1), "window"),
         (lambda: PureSwitch(2, window=2.5), "window"),  # type: ignore[arg-type]
-        (lambda: PureSwitch(0.001, window=10_000), "typical height"),
+        (
+            lambda: PureSwitch(0.001, window=10_000),
+            "`epsilon` is too small for the window; got epsilon=0.001. Hint",
+        ),
         (lambda: PureSwitch.from_parameters(theta=0, a=1, window=10), "theta"),
         (lambda: PureSwitch.from_parameters(theta=1, a=-1, window=10), "`a`"),
         (lambda: PureSwitch.from_parameters(theta=1, a=1, window=0), "window"),

@@ -1,6 +1,8 @@
 """Streams: any value, any chunking, snapshots that are refused unless they are whole."""
 
+import copy
 import math
+import pickle
 import subprocess
 import sys
 from collections import Counter
@@ -11,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from whenmask import Key, RanSwitch, StaSwitch
-from whenmask.errors import DataError, SnapshotError
+from whenmask.errors import DataError, SecretError, SnapshotError
 
 KEY = Key.for_testing(5)
 MECHANISM = StaSwitch(2, window=6, calibrate="claim")
@@ -139,3 +141,13 @@ def test_many_values_keep_memory_bounded() -> None:
     assert stream.pending == 49
     assert len(stream.snapshot()) < 2 * early
     assert math.isclose(np.mean(released), 49_999.5, rel_tol=0.01)
+
+
+@pytest.mark.parametrize("again", [copy.copy, copy.deepcopy, pickle.dumps])
+def test_a_stream_has_no_double(again) -> None:
+    """Two streams from one state would serve two inputs with one plan, and a pickle would hold the key."""
+    stream = RanSwitch(2, window=3).stream()
+    stream.push_many(range(5))
+    with pytest.raises(SecretError, match="a stream cannot be pickled or copied") as error:
+        again(stream)
+    assert "snapshot" in str(error.value)

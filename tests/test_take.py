@@ -214,8 +214,8 @@ def test_polars_kinds():
         (np.arange(4.0), np.nan),
         (np.arange(4, dtype="f4"), np.nan),
         (np.arange(4) * 1j, np.nan),
-        (np.arange("2020-01", "2020-05", dtype="M8[M]"), np.datetime64("NaT")),
-        (np.arange(4).astype("m8[s]"), np.timedelta64("NaT")),
+        (np.arange("2020-01", "2020-05", dtype="M8[M]"), np.datetime64("NaT", "M")),
+        (np.arange(4).astype("m8[s]"), np.timedelta64("NaT", "s")),
         (np.array([1, "a", None, {}], object), None),
     ],
 )

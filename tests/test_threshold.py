@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from tests import naive_dispatch
 from tests.chisquare import ERROR_LEVEL, p_value
 from tests.parity import check_late_law, drawn_in_chunks, walked_with_a_restart
+from whenmask.audit.exact import enumerated, exact_deltas
 from whenmask.errors import ParameterError
 from whenmask.kernels import dispatch as kernels
 from whenmask.keystream import Context, Key, Keystream
@@ -374,7 +375,7 @@ def test_identity_and_repr():
         ({"window": 10}, "give one of `epsilon` and `threshold`; got neither"),
         ({"epsilon": 1, "window": 10, "threshold": 2}, "give one of `epsilon` and `threshold`; got both"),
         (
-            {"epsilon": 1, "window": 10},
+            {"epsilon": 1, "window": 10, "calibrate": "guarantee"},
             'no guarantee is proved for Threshold; got calibrate="guarantee". Hint: Pu',
         ),
         ({"epsilon": 1, "window": 10, "calibrate": "hope"}, "`calibrate` names no calibration"),
@@ -413,6 +414,26 @@ def test_bad_unit(unit):
     """ρ in units is between 1 and 2^64."""
     with pytest.raises(ParameterError, match="`unit` must be"):
         Threshold.from_units(unit, threshold=2, window=4)
+
+
+def test_epsilon_chooses_by_the_claim():
+    """Without a word on calibration epsilon is the paper's, as a threshold has no other."""
+    assert Threshold(epsilon=2, window=40) == Threshold(epsilon=2, window=40, calibrate="claim")
+    assert Threshold(epsilon=2, window=40).guarantee.delta == 1
+
+
+@pytest.mark.parametrize(("window", "threshold", "rho"), [(3, 2, 0.5), (4, 3, 0.6), (4, 2, 0.3), (4, 3, 1)])
+def test_nothing_is_guaranteed(window, threshold, rho):
+    """δ = 1 at every ε, by enumeration: timestamps 0 and window − 1 show in no release of both worlds."""
+    mechanism = Threshold.from_probabilities(rho=rho, threshold=threshold, window=window)
+    plans = enumerated(mechanism, 2 * window)
+    assert (plans.gap < 1e-12, mechanism.guarantee.basis) == (True, "proved")
+    deltas = exact_deltas(mechanism, 30.0, plans=plans)
+    assert deltas[0, window - 1] == pytest.approx((1, 1), abs=1e-12)
+    assert mechanism.guarantee.delta == mechanism.least_delta == 1
+    # Away from the start values can be lost, which helps a little, but not below the bound of the steady state.
+    assert 1 - mechanism.law().missing <= min(deltas[1, window]) + 1e-12
+    assert (min(deltas[1, window]) < 1 - 1e-9) == (rho < 1 and window - threshold == 1)
 
 
 def test_window_3_claims_nothing():

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from whenmask.columns import Columns, number_series, refuse_rows, time_numbers
 from whenmask.errors import DataError
-from whenmask.keystream import Context, Key, Keystream, Series, checked_run
+from whenmask.keystream import Context, Key, Keystream, Series, checked_key, checked_run
 from whenmask.plan import CHUNK
 from whenmask.sampler import Draw, Sampler
 
@@ -60,7 +60,7 @@ def release_batches(
         >>> sorted(released["kwh"].to_pylist()), released["time"].to_pylist()
         ([0.1, 0.2, 0.3, 0.4, 0.5], [0, 1, 2, 3, 4])
     """
-    return _released(batches, columns, Plans(sampler, key=key or Key.fresh(), run=checked_run(run)))
+    return _released(batches, columns, Plans(sampler, key=checked_key(key), run=checked_run(run)))
 
 
 def _released(batches: Iterable[pa.RecordBatch], columns: Columns, plans: "Plans") -> Iterator[pa.RecordBatch]:

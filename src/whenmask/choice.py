@@ -17,7 +17,7 @@ from whenmask.mechanisms.switch import ONE
 
 UNPROVED = {
     "StaSwitch": "no guarantee is proved for it, and its delta is audited to be far above the claim",
-    "Threshold": "its delta is proved to be 1 at every epsilon, or above ρ where it drops values",
+    "Threshold": "its delta is proved to be 1 at every epsilon",
     "Forward": "no guarantee is proved for it, and its delta is proved to be large",
 }
 
@@ -72,6 +72,8 @@ def choose(epsilon: float, *, window: int, delta: float = 0.0, max_latency: int 
     epsilon = positive_number("epsilon", epsilon, hint="it is the privacy budget")
     window = whole_number("window", window, least=2, hint=WINDOW_HINT)
     delta = positive_number("delta", delta, hint="it is a probability", zero=True)
+    if delta > 1:
+        raise ParameterError("`delta` must be at most 1", f"delta={delta:g}", "it is a probability such as 1e-9")
     if max_latency is not None:
         whole_number("max_latency", max_latency, least=0, hint="it counts values that arrive meanwhile")
     considered = [
@@ -83,7 +85,7 @@ def choose(epsilon: float, *, window: int, delta: float = 0.0, max_latency: int 
     rejected = [each for each in considered if each.rejected is not None]
     rejected += [Candidate(name, None, None, reason) for name, reason in UNPROVED.items()]
     if not fitting or fitting[0].mechanism is None:
-        reasons = "; ".join(f"{each.name}: {each.rejected}" for each in rejected if each.mechanism)
+        reasons = "; ".join(f"{each.name}: {each.rejected}" for each in rejected if each.name not in UNPROVED)
         raise ParameterError("no mechanism guarantees this", f"epsilon={epsilon:g}, delta={delta:g}", reasons)
     dearer = [Candidate(each.name, each.mechanism, each.cost, "it costs more") for each in fitting[1:]]
     return Choice(fitting[0].mechanism, (fitting[0], *dearer, *rejected))
@@ -94,7 +96,7 @@ def _considered(name: str, make: Callable[[], Temporal], delta: float, max_laten
     try:
         mechanism = make()
     except ParameterError as error:
-        return Candidate(name, None, None, error.problem)
+        return Candidate(name, None, None, f"{error.problem} ({error.hint})")
     return Candidate(name, mechanism, mechanism.expected_cost(), _objection(mechanism, delta, max_latency))
 
 

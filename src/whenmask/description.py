@@ -3,11 +3,12 @@
 Claim and guarantee stand side by side under their own names, so that a reader sees both and cannot mix them up.
 """
 
+from collections.abc import Callable
 from dataclasses import asdict, replace
 from typing import Any, cast
 
 from whenmask.errors import ParameterError, whole_number
-from whenmask.law import WINDOW_HINT, Law, UnitCosts
+from whenmask.law import WINDOW_HINT, UnitCosts
 from whenmask.mechanisms import MECHANISMS, PureSwitch, Temporal
 
 PARTS = ("displacement", "missing", "repeated", "empty")
@@ -42,13 +43,17 @@ def mechanism_named(name: str, epsilon: float, window: int, *, calibrate: str | 
     return made
 
 
-def cost_parts(law: Law) -> dict[str, float]:
-    """Return the expected cost per timestamp at the paper's unit costs, by kind of damage and in all."""
+def cost_parts(expected_cost: Callable[[UnitCosts | None], float]) -> dict[str, float]:
+    """Return the expected cost per timestamp at the paper's unit costs, by kind of damage and in all.
+
+    Args:
+        expected_cost: That of a mechanism, or of its law.
+    """
     free = UnitCosts(displacement=0.0, missing=0.0, repeated=0.0, empty=0.0)
     usual = UnitCosts()
     priced = {part: replace(free, **{part: getattr(usual, part)}) for part in PARTS}
-    parts = {part: law.expected_cost(units) for part, units in priced.items()}
-    return {**parts, "total": law.expected_cost()}
+    parts = {part: expected_cost(units) for part, units in priced.items()}
+    return {**parts, "total": expected_cost(None)}
 
 
 def describe(mechanism: Temporal, *, law: bool = True) -> dict[str, Any]:
@@ -56,10 +61,14 @@ def describe(mechanism: Temporal, *, law: bool = True) -> dict[str, Any]:
 
     Args:
         mechanism: What to describe.
-        law: Whether to list the law, displacement by displacement.
+        law: Whether to list the law, displacement by displacement; None stands for one too wide to be listed.
     """
     claim, guarantee = mechanism.claim, mechanism.guarantee
-    allocation = mechanism.law()
+    try:
+        # PureSwitch knows its cost without its law, which may be too wide.
+        allocation = None if isinstance(mechanism, PureSwitch) and not law else mechanism.law()
+    except ParameterError:
+        allocation = None
     described: dict[str, Any] = {
         "mechanism": type(mechanism).__name__,
         "identity": mechanism.identity,
@@ -69,10 +78,10 @@ def describe(mechanism: Temporal, *, law: bool = True) -> dict[str, Any]:
         "least_delta": mechanism.least_delta,
         "claim": None if claim is None else {**asdict(claim), "basis": claim.basis},
         "latency": asdict(mechanism.latency),
-        "cost": cost_parts(allocation),
+        "cost": cost_parts((allocation or mechanism).expected_cost),
     }
     if law:
-        described["law"] = {
+        described["law"] = allocation and {
             "basis": allocation.basis,
             "displacements": allocation.displacements.tolist(),
             "probabilities": allocation.probabilities.tolist(),

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from whenmask.batches import REPEAT_HINT, REPEATED_TIME, Plans, immovable
 from whenmask.columns import Columns, number_series, otherwise, time_numbers
 from whenmask.errors import DataError
-from whenmask.keystream import Key, Series, checked_run
+from whenmask.keystream import Key, Series, checked_key, checked_run
 from whenmask.sampler import Sampler
 from whenmask.take import EMPTY, take
 
@@ -70,7 +70,7 @@ def release_frame(
         collected = table.collect().to_native()
         return release_frame(collected, sampler, columns, key=key, run=run, empty=empty).lazy()
     columns = columns.fitted(table.columns)
-    source = _sources(table, columns, Plans(sampler, key=key or Key.fresh(), run=checked_run(run)))
+    source = _sources(table, columns, Plans(sampler, key=checked_key(key), run=checked_run(run)))
     try:
         taken = take(table.select(nw.col(*columns.moving)).to_native(), source, empty)
     except pa.ArrowNotImplementedError:

@@ -145,6 +145,9 @@ class Guarantee:
             (15.0, 10.79)
         """
         every = (self, *others)
+        if strangers := [type(each).__name__ for each in others if not isinstance(each, Guarantee)]:
+            hint = "give the guarantees of the other releases, each with the basis it has"
+            raise ParameterError("only guarantees compose", f"a {strangers[0]}", hint)
         if epsilon is not None and delta is not None:
             raise ParameterError("`compose` takes `epsilon` or `delta`", "both", "it works out the other one")
         if epsilon is not None:
@@ -209,6 +212,8 @@ def _delta_together(every: tuple[Guarantee, ...], epsilon: float) -> float:
     """Return the smallest delta found at an epsilon."""
     epsilon = positive_number("epsilon", epsilon, hint="it is a privacy budget", zero=True)
     total, share = _added(every)
+    if any(each.delta >= 1 for each in every):
+        return 1.0
     found = min(1.0, float(_losses(every).get_delta_for_epsilon(epsilon)) + ROUNDING)
     return min(found, share) if epsilon >= total else found
 
@@ -216,8 +221,12 @@ def _delta_together(every: tuple[Guarantee, ...], epsilon: float) -> float:
 def _epsilon_together(every: tuple[Guarantee, ...], delta: float) -> float:
     """Return the smallest epsilon found at a delta."""
     delta = positive_number("delta", delta, hint="it is a probability", zero=True)
+    if delta >= 1:
+        return 0.0
     total, share = _added(every)
-    found = float(_losses(every).get_epsilon_for_delta(max(0.0, delta - ROUNDING))) * (1 + ROUNDING)
+    hopeless = any(each.delta >= 1 for each in every)
+    wanted = max(0.0, delta - ROUNDING)
+    found = math.inf if hopeless else float(_losses(every).get_epsilon_for_delta(wanted)) * (1 + ROUNDING)
     if delta >= share:
         return min(found, total)
     if not math.isfinite(found):

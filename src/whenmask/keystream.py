@@ -213,6 +213,16 @@ def _encoded(value: Series) -> bytes:
     return kind + struct.pack("<Q", len(body)) + body
 
 
+def checked_key(key: Key | None) -> Key:
+    """Return the key asked for, or a fresh one."""
+    if key is None:
+        return Key.fresh()
+    if not isinstance(key, Key):
+        hint = "make one with Key.fresh() or Key.from_file(path), or leave it out"
+        raise SecretError("`key` must be a Key", f"a {type(key).__name__}", hint)
+    return key
+
+
 def checked_run(run: str | None) -> str:
     """Return the run id asked for, or a fresh one."""
     if run is None:

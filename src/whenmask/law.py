@@ -94,7 +94,7 @@ class Latency:
         return cls(slots, slots, slots)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Law:
     """The probabilities P_d with which a value is released d slots after its own timestamp.
 
@@ -121,6 +121,16 @@ class Law:
     def __post_init__(self) -> None:
         self.displacements.flags.writeable = False
         self.probabilities.flags.writeable = False
+
+    def __repr__(self) -> str:
+        first, last = self.displacements[0], self.displacements[-1]
+        lost = "".join(
+            f", {getattr(self, name):.4g} {name}"
+            for name in ("missing", "repeated", "empty")
+            if getattr(self, name)
+        )
+        distance = f"mean distance {self.mean_distance:.4g}"
+        return f"<Law: window {self.window}, displacements {first} … {last}, {distance}{lost}, {self.basis}>"
 
     def probability(self, displacement: int) -> float:
         """Return P_d for one displacement, 0 outside the support."""

@@ -4,14 +4,14 @@ Releasing is `take`: the same plan serves numbers, text, rows of many columns an
 about privacy and cost is a property of the law that plans are drawn from.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from whenmask.errors import whole_number
-from whenmask.keystream import Context, Key, KeyKind, Keystream, Series, checked_run
+from whenmask.keystream import Context, Key, KeyKind, Keystream, Series, checked_key, checked_run
 from whenmask.law import Costs
 from whenmask.sampler import Sampler
 from whenmask.take import EMPTY, take
@@ -48,6 +48,10 @@ class Plan:
 
     def __post_init__(self) -> None:
         self.source.flags.writeable = False
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Through the constructor, so that a copy cannot be written to either.
+        return type(self), tuple(getattr(self, field.name) for field in fields(self))
 
     def __len__(self) -> int:
         return self.source.size
@@ -90,7 +94,7 @@ def draw_plan(
 ) -> Plan:
     """Draw a plan for a series of `n` values from the law of a mechanism."""
     n = whole_number("n", n, least=0, hint="it is the length of the series")
-    key = key or Key.fresh()
+    key = checked_key(key)
     context = Context(sampler.identity, series, checked_run(run))
     draw = sampler.draw(Keystream(key, context))
     source = np.empty(n, dtype=np.int64)

@@ -114,9 +114,17 @@ def receipt_of(output: Path) -> Path:
 
 
 def digest_of(path: Path) -> tuple[int, str]:
-    """Return the size and SHA-256 of a file."""
+    """Return the size and SHA-256 of a file; of a folder, the sum of sizes, and that of its names and digests."""
     digest, size = hashlib.sha256(), 0
     try:
+        if path.is_dir():
+            for part in sorted(one for one in path.rglob("*") if one.is_file()):
+                bytes_, found = digest_of(part)
+                size += bytes_
+                digest.update(
+                    f"{found} {bytes_} {part.relative_to(path).as_posix()}\n".encode("utf-8", "surrogatepass")
+                )
+            return size, digest.hexdigest()
         with path.open("rb") as file:
             while block := file.read(BLOCK):
                 digest.update(block)

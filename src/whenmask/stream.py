@@ -8,10 +8,10 @@ also why it may be unpickled safely.
 
 import pickle
 from collections.abc import Iterable
-from typing import Any, Self
+from typing import Any, NoReturn, Self
 
 from whenmask.errors import DataError, SecretError, SnapshotError
-from whenmask.keystream import Context, Key, KeyKind, Keystream, Series, checked_run
+from whenmask.keystream import Context, Key, KeyKind, Keystream, Series, checked_key, checked_run
 from whenmask.sampler import Sampler
 
 MAGIC = b"whenmask snapshot\n"
@@ -41,7 +41,7 @@ class Stream:
     ) -> None:
         """Start a series; `empty` is what comes out for a slot without a value."""
         self._sampler = sampler
-        self._key = key or Key.fresh()
+        self._key = checked_key(key)
         self._empty = empty
         self._start(Context(sampler.identity, series, checked_run(run)))
 
@@ -138,6 +138,11 @@ class Stream:
         self._walk.restore(state)
         self._arrived, self._ended, self._held = arrived, ended, held
         return self
+
+    def __reduce__(self) -> NoReturn:
+        # Two streams that go on from one state would release two inputs with one plan.
+        hint = "keep stream.snapshot() instead; a stream that restores it goes on in place of this one"
+        raise SecretError("a stream cannot be pickled or copied", hint=hint)
 
     def _header(self) -> bytes:
         return MAGIC + b"%d %s\n" % (VERSION, self._sampler.identity.encode())

@@ -21,7 +21,9 @@ SEED = 1 << 40
 # Slots replayed in all: a few seconds. Trials where that allows more.
 REPLAYED = 600_000_000
 TRIALS_MOST, TRIALS_LEAST = 20_000, 100
-DISTANCES = 16
+# Distances, and slots replayed for each of them in a trial, in windows: six places, twice, of some twelve windows.
+DISTANCES_MOST, DISTANCES_LEAST = 16, 4
+EACH = 150
 
 
 @lru_cache(maxsize=256)
@@ -32,7 +34,8 @@ def measured_guarantee(mechanism: Auditable, epsilon: float) -> Guarantee:
         mechanism: What to measure; results are kept, so it must be hashable and never change.
         epsilon: Where to measure.
     """
-    distances = spread_distances(mechanism.window, DISTANCES)
+    most = REPLAYED // (TRIALS_LEAST * EACH * mechanism.window)
+    distances = spread_distances(mechanism.window, min(DISTANCES_MOST, max(DISTANCES_LEAST, most)))
     design = replace(designed(mechanism, epsilon, distances, SEED), fit=())
     affordable = REPLAYED // (2 * design.steps * (len(design.pairs) + 1))
     trials = min(TRIALS_MOST, max(TRIALS_LEAST, affordable))

@@ -18,9 +18,9 @@ EXIT_INTERRUPTED = 130
 
 app = App(
     name="whenmask",
-    help="Hide *when*, keep *what*: release time series with exact values and locally permuted timestamps.",
+    help="Hide when, keep what: release time series with exact values and locally permuted timestamps.",
     version=__version__,
-    help_format="markdown",
+    help_format="plaintext",
     result_action="return_value",
 )
 COMMANDS = {
@@ -52,7 +52,7 @@ EXAMPLES = {
     "key": "whenmask key secret.key",
 }
 for command, purpose in COMMANDS.items():
-    example = f"Example: `{EXAMPLES[command]}`" if command in EXAMPLES else None
+    example = f"Example: {EXAMPLES[command]}" if command in EXAMPLES else None
     app.command(f"whenmask.cli.{command}:{command}", name=command, help=purpose, help_epilogue=example)
 app.register_install_completion_command()
 

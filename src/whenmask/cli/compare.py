@@ -15,7 +15,7 @@ from whenmask.mechanisms import MECHANISMS
 def compare(
     *,
     window: int,
-    epsilon: Annotated[tuple[float, ...], Parameter(consume_multiple=True)] = (1.0, 2.0, 4.0, 8.0),
+    epsilon: Annotated[tuple[float, ...], Parameter(consume_multiple=True, negative=())] = (1.0, 2.0, 4.0, 8.0),
     json: Annotated[bool, Parameter(negative=())] = False,
 ) -> None:
     """Show all mechanisms side by side: cost, what is guaranteed, what is claimed.

@@ -8,8 +8,6 @@ from rich.table import Table
 from whenmask.cli.show import console, law_table, number, print_json, promise
 from whenmask.description import describe, mechanism_named
 
-WINDOW_HELP = "How many timestamps may trade places."
-
 
 def explain(
     *,
@@ -51,7 +49,7 @@ def explain(
     table.add_row("latency in slots", latency(described["latency"]))
     shown = console()
     shown.print(table)
-    shown.print(law_table(described["law"], window))
+    shown.print(law_table(described["law"], window) if described["law"] else "Its law is too wide to be listed.")
 
 
 def latency(content: dict[str, Any]) -> str:

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import Parameter
 
@@ -103,3 +103,14 @@ class Room:
     "How much memory may be used in all."
     spill: Path | None = None
     "A folder for what does not fit into memory; by default that of the output."
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, kw_only=True)
+class Cluster:
+    """What does the work."""
+
+    engine: Literal["duckdb", "spark"] = "duckdb"
+    "DuckDB, on this machine, or Spark: Parquet files in, and a folder of such files out."
+    master: str = "local[*]"
+    "Where Spark runs: local[*] for all cores of this machine, or the address of a cluster that shares its files."

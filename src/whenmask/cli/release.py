@@ -5,12 +5,12 @@ from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
-from whenmask.cli.options import Flag, Roles, Room, Secrets
+from whenmask.cli.options import Cluster, Flag, Roles, Room, Secrets
 from whenmask.cli.progress import interruptible, progress
 from whenmask.cli.receipt import show_receipt
 from whenmask.description import mechanism_named
 from whenmask.files import Job, open_inputs, release_files, window_of
-from whenmask.mechanisms import MECHANISMS
+from whenmask.mechanisms import MECHANISMS, Temporal
 
 # The recommended one.
 DEFAULT_MECHANISM = next(iter(MECHANISMS))
@@ -31,6 +31,7 @@ def release(
     drop_invalid: Annotated[bool, Flag] = False,
     force: Annotated[bool, Flag] = False,
     room: Room = Room(),
+    cluster: Cluster = Cluster(),
     json: Annotated[bool, Flag] = False,
     quiet: Annotated[bool, Flag] = False,
 ) -> None:
@@ -38,6 +39,8 @@ def release(
 
     Reads CSV, Parquet and JSON lines, and writes any of them, by the endings of the names. The rows come out
     sorted by series and time. The output appears when it is complete, with its receipt beside it, or not at all.
+
+    On Spark (`--engine spark`) the output is a folder of Parquet files, each with whole series.
 
     Example: `whenmask release in.parquet -o out.parquet --by meter --time time --window 24h --epsilon 4`
 
@@ -54,19 +57,29 @@ def release(
         drop_invalid: Leave out rows without id or time, and all rows that share id and time; count them.
         force: Overwrite the output.
         room: The room that sorting may take.
+        cluster: What does the work.
         json: Print the receipt as JSON.
         quiet: Print nothing.
     """
     columns = roles.columns()
     key, run = secrets.opened()
-    # Refuses what it can before files are read.
-    mechanism_named(mechanism, epsilon, 2, calibrate=calibrate)
-    opened = open_inputs(sources, columns, output=output, memory=room.memory, spill=room.spill)
-    with interruptible(), opened as inputs:
-        job = Job(output, key=key, run=run, force=force, drop_invalid=drop_invalid, ledger=ledger)
-        job.check(inputs.files)
-        chosen = mechanism_named(mechanism, epsilon, window_of(inputs, window), calibrate=calibrate)
-        with progress(inputs.rows, quiet=quiet or json) as advance:
-            receipt = release_files(inputs, chosen, job, progress=advance)
+    job = Job(output, key=key, run=run, force=force, drop_invalid=drop_invalid, ledger=ledger)
+
+    def chosen(count: int) -> Temporal:
+        return mechanism_named(mechanism, epsilon, count, calibrate=calibrate)
+
+    chosen(2)  # refuses what it can before files are read
+    if cluster.engine == "spark":
+        from whenmask.cli.cluster import release_on_spark
+
+        with interruptible():
+            receipt = release_on_spark(sources, columns, job, master=cluster.master, window=window, chosen=chosen)
+    else:
+        opened = open_inputs(sources, columns, output=output, memory=room.memory, spill=room.spill)
+        with interruptible(), opened as inputs:
+            job.check(inputs.files)
+            found = chosen(window_of(inputs, window))
+            with progress(inputs.rows, quiet=quiet or json) as advance:
+                receipt = release_files(inputs, found, job, progress=advance)
     if not quiet:
         show_receipt(receipt, json=json)

@@ -1,25 +1,24 @@
 """Releasing files: sort, release, write, remember, and only then let it be seen."""
 
-import json
 from collections.abc import Callable, Generator, Iterator
 from contextlib import closing
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 
 from whenmask.batches import release_batches
 from whenmask.errors import DataError, FileError
+from whenmask.files.account import Account, Written
 from whenmask.files.fingerprint import Digest
 from whenmask.files.inspection import Invalid, find_invalid
 from whenmask.files.places import format_of, workplace
 from whenmask.files.reading import Inputs
 from whenmask.files.writing import Output, exists, place_file, written_error
 from whenmask.keystream import Key, Keystream, checked_run
-from whenmask.ledger import Ledger, Run
+from whenmask.ledger import Ledger
 from whenmask.mechanisms import Temporal
-from whenmask.receipt import Receipt, fingerprint, receipt_of, versions
+from whenmask.receipt import Receipt, receipt_of
 from whenmask.sampler import Draw, Walk
 
 LEDGER = "whenmask.ledger"
@@ -129,10 +128,11 @@ def release_files(
                     output.write(batch)
                     progress(batch.num_rows)
                 output.finish()
-            made = _receipt(inputs, counted, job, output, content, invalid)
+            account = _account(inputs, counted, content, invalid)
+            made = account.receipt(job.key, job.run, Written(job.output.name, output.size, output.sha256))
             part = place / "receipt"
             part.write_text(made.to_json(), encoding="utf-8")
-            ledger.record(_run(inputs, made, job, content, ledger))
+            ledger.record(account.entry(made, job.key, ledger))
             if job.output.exists() and not job.force:
                 raise exists(job.output)
             place_file(part, receipt_of(job.output), force=True)
@@ -160,70 +160,16 @@ def _released(inputs: Inputs, mechanism: Counted, job: Job, content: Digest) -> 
         raise
 
 
-def _receipt(
-    inputs: Inputs, counted: Counted, job: Job, output: Output, content: Digest, invalid: Invalid | None
-) -> Receipt:
-    mechanism = counted.mechanism
+def _account(inputs: Inputs, counted: Counted, content: Digest, invalid: Invalid | None) -> Account:
+    """Return what was released."""
     dropped = None if invalid is None else invalid.counts
-    claim, guarantee = mechanism.claim, mechanism.guarantee
-    roles = {
-        "by": inputs.asked.by,
-        "time": inputs.asked.time,
-        "values": inputs.asked.values,
-        "keep": inputs.asked.keep,
-    }
-    return Receipt(
-        mechanism={
-            "name": type(mechanism).__name__,
-            "identity": mechanism.identity,
-            "window": mechanism.window,
-            "parameters": mechanism.parameters,
-        },
-        guarantee=_known(asdict(guarantee)),
-        claim=None if claim is None else {**asdict(claim), "basis": claim.basis},
-        columns={role: list(names) if isinstance(names, tuple) else names for role, names in roles.items()},
+    return Account(
+        mechanism=counted.mechanism,
+        columns=inputs.asked,
+        files=len(inputs.files),
         rows=inputs.rows - sum((dropped or {}).values()),
         series=counted.series,
         dropped=dropped,
-        run=job.run,
-        key=job.key.kind,
-        input={
-            "files": len(inputs.files),
-            "fingerprint": fingerprint(job.key, b"input", _content(inputs, content)),
-        },
-        output={
-            "name": job.output.name,
-            "bytes": output.size,
-            "sha256": output.sha256,
-            "fingerprint": fingerprint(job.key, b"output", bytes.fromhex(output.sha256)),
-        },
-        versions=versions(),
-    ).sealed(job.key)
-
-
-def _known(values: dict[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in values.items() if value is not None}
-
-
-def _content(inputs: Inputs, content: Digest) -> bytes:
-    """Return what must not differ under one key and run: all rows, and which columns move."""
-    columns = inputs.columns
-    roles = json.dumps([columns.by, columns.time, columns.values, columns.keep])
-    return content.digest(list(inputs.types)) + roles.encode()
-
-
-def _run(inputs: Inputs, receipt: Receipt, job: Job, content: Digest, ledger: Ledger) -> Run:
-    guarantee = receipt.guarantee or {}
-    proved = guarantee.get("basis") == "proved"
-    return Run(
-        key=ledger.fingerprint(job.key.derive(b"name of the key")),
-        run=job.run,
-        mechanism=receipt.mechanism["identity"],
-        content=ledger.fingerprint(_content(inputs, content)),
-        slots=ledger.fingerprint(content.digest(inputs.slots, named=False)),
-        epsilon=guarantee["epsilon"] if proved else None,
-        delta=guarantee["delta"] if proved else None,
-        rows=receipt.rows,
-        series=receipt.series,
-        output=job.output.name,
+        content=content.digest(list(inputs.types)),
+        slots=content.digest(inputs.slots, named=False),
     )

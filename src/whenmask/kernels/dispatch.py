@@ -109,22 +109,33 @@ def log_forward(rows: Indices, window: int, own: float, other: float) -> Floats:
 
     A value that is there was written there. One that is not was written over, by a later value, or is still to
     come: beyond the row every slot of its window is possible. The choices of different values are independent.
+    A slot with source v takes any write of the values within the window before v, so each slot adds one to a run
+    of them; running sums of where the runs begin and end say how many slots each value may have gone to.
     """
     trials, steps = rows.shape
     out = np.empty(trials)
     slots = np.empty(steps, np.int64)
+    begins = np.empty(steps + 1, np.int64)
+    # Logarithms cost more than all the rest.
+    log_own, log_others = math.log(own), np.full(window + 1, -math.inf)
+    log_others[1:] = np.log(np.arange(1, window + 1) * other)
     for trial in range(trials):
         row = rows[trial]
         total = 0.0 if _placed(row, window, slots) else -math.inf
+        begins[:] = 0
+        for slot in range(steps):
+            first = max(0, slot - window + 1)
+            if row[slot] > first:
+                begins[first] += 1
+                begins[min(row[slot], steps)] -= 1
+        hidden = 0
         for i in range(steps):
+            hidden += begins[i]
             if slots[i] >= 0:
-                total += math.log(own if slots[i] == i else other)
-                continue
-            mass = 0.0
-            for slot in range(i, i + window):
-                if slot >= steps or row[slot] > i:
-                    mass += own if slot == i else other
-            total += math.log(mass) if mass > 0 else -math.inf
+                total += log_own if slots[i] == i else log_others[1]
+            else:
+                # Its own slot is not among them: what stands there is earlier, or nothing.
+                total += log_others[hidden + max(0, i + window - steps)]
         out[trial] = total
     return out
 

@@ -31,6 +31,8 @@ from whenmask.guarantee import precise
 VANISHING = 1e-120
 # The largest typical height, 1/(2θ), for which the tables are of a sane size (200 MB).
 HIGHEST = 1 << 20
+# The 2θ at which it is just below that.
+LEAST_PER_SLOT = (1 + 2.0**-18) / HIGHEST
 # Beyond this budget nothing is left to gain, and probabilities would fall below what the integers hold.
 LARGEST_EPSILON = 50.0
 # Below this budget a = 0 is best for every window; above it the other minimum is searched for.
@@ -219,9 +221,10 @@ def choose_parameters(epsilon: float, window: int) -> tuple[float, float]:
     spread = min(epsilon, LARGEST_EPSILON)
     # Kept back for rounding: what `Table.epsilon` adds is less than this.
     spread -= (window + 1) * (2.0**-44 + 2.0**-49 * (1 + math.sqrt(window / spread))) + 2.0**-36
-    if spread <= 0:
-        hint = "ask for a larger epsilon or a smaller window"
-        raise ParameterError("`epsilon` is below what rounding alone takes", f"epsilon={epsilon:g}", hint)
+    least = LEAST_PER_SLOT * (window - 1)
+    if spread < least:
+        hint = f"at window={window}, {1.02 * least + 1e-9:.3g} works; below, too many values would wait at a time"
+        raise ParameterError("`epsilon` is too small for the window", f"epsilon={epsilon:g}", hint)
 
     def parameters(slope: float) -> tuple[float, float]:
         return slope / (2 * (window - 1)), spread - slope

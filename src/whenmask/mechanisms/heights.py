@@ -81,7 +81,8 @@ class Table:
         with precise():
             exact = -Decimal(self.c).ln() - (window - 1) * Decimal(self.x).ln()
             kinds = (window + 1) * 2 * Decimal(self.error)
-            indices = Decimal(LIFETIME + window + 1) * choices / ((1 << 128) - choices)
+            # N of the theorem is `LIFETIME` + window.
+            indices = Decimal(LIFETIME + 2 * window + 1) * choices / ((1 << 128) - choices)
             return round_up(exact + kinds + indices)
 
     def delta(self, window: int) -> float:

@@ -129,7 +129,7 @@ class StaSwitch(Switch):
         return int(self.states().backward().argmax()) + 1 - self.window
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class States:
     """How long values wait, and which offsets are chosen.
 
@@ -144,6 +144,9 @@ class States:
     q: float
     delays: NDArray[np.float64]
     choices: NDArray[np.float64]
+
+    def __repr__(self) -> str:
+        return f"<States: window {self.delays.size}, p={self.p:.4g}, q={self.q:.4g}, P_0={self.delays[0]:.4g}>"
 
     def backward(self) -> NDArray[np.float64]:
         """Return P_d for d = 1−window … −1 [SS, Eq. (staswitch_dispatching_p), first line]."""

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any, ClassVar, Unpack
 import numpy as np
 from numpy.typing import NDArray
 
-from whenmask.audit import measured_guarantee
 from whenmask.errors import ParameterError
 from whenmask.guarantee import Claim, Guarantee
 from whenmask.keystream import Key, Keystream, Series
@@ -82,6 +81,9 @@ class Temporal(ABC):
         is asked for, which takes seconds; its basis then says "audited". That is evidence and no proof. A
         mechanism with a proof states that instead.
         """
+        # Here, not above: few need it, and it is a tenth of what the package takes to import.
+        from whenmask.audit import measured_guarantee
+
         if self.claim is None:
             raise NotImplementedError(f"{type(self).__name__} has neither a claim nor a guarantee")
         return measured_guarantee(self, self.claim.epsilon)

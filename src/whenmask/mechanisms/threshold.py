@@ -46,17 +46,17 @@ class Threshold(Dispatch):
             none does, the smallest threshold with P_(window−1) ≤ e^(ε/2)·P_1, and the ρ with P_0 = e^(ε/2)·P_1.
         window: The number of slots that a value may be written to, at least 3.
         threshold: In place of `epsilon`: how many slots stay empty, 2 … window−1, and ρ = 1.
-        calibrate: Must be "claim" with `epsilon`: no guarantee is proved for Threshold.
+        calibrate: Can only be "claim": a threshold has no other epsilon.
 
     Guarantee:
-        None. A value is never released before its own slot, so delta is at least ρ at every epsilon, and 1 where
-        ρ = 1 (docs/guarantees.md).
+        None: delta is 1 at every epsilon, since a value is never released before its own slot and the first one is
+        always released (docs/guarantees.md, Theorems 10 and 11). The claim is for comparison.
 
     Raises:
         ParameterError: A parameter is outside its range, or a proved guarantee was asked for.
 
     Example:
-        >>> mechanism = Threshold(4, window=10, calibrate="claim")
+        >>> mechanism = Threshold(4, window=10)
         >>> mechanism.threshold, round(mechanism.claim.epsilon, 3), round(mechanism.expected_cost(), 6)
         (6, 3.78, 4.0)
     """
@@ -73,7 +73,7 @@ class Threshold(Dispatch):
         *,
         window: int,
         threshold: int | None = None,
-        calibrate: Calibration = "guarantee",
+        calibrate: Calibration = "claim",
     ) -> None:
         if (epsilon is None) == (threshold is None):
             got = "neither" if epsilon is None else "both"
@@ -139,18 +139,13 @@ class Threshold(Dispatch):
 
     @property
     def guarantee(self) -> Guarantee:
-        """With ρ = 1 nothing is protected, which is proved; otherwise what an audit measures."""
-        if self.unit == ONE:
-            return Guarantee(self.claim.epsilon, 1.0, self.window, "proved")
-        return super().guarantee
+        """Nothing is protected, whatever ρ, which is proved: delta is 1 (docs/guarantees.md, Theorems 10, 11)."""
+        return Guarantee(self.claim.epsilon, 1.0, self.window, "proved")
 
     @property
     def least_delta(self) -> float:
-        """The lower bound of docs/guarantees.md, Theorems 10 and 11, rounded down: 1 − (1−ρ)·P, P as above."""
-        weights = dispatches(self.window, self.threshold)
-        with precise():
-            lost = Decimal(ONE - self.unit) / ONE * weights[0] / sum(weights)
-            return -round_up(lost - 1)
+        """The delta of the guarantee: no smaller one holds, at any epsilon."""
+        return 1.0
 
     def law(self) -> Law:
         """Return P_d in the steady state, exact: fractions of integers, rounded once.

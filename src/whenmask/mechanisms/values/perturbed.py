@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from whenmask.errors import DataError
-from whenmask.keystream import Context, Key, KeyKind, Keystream, Series, checked_run
+from whenmask.keystream import Context, Key, KeyKind, Keystream, Series, checked_key, checked_run
 
 # Values drawn at a time: the words and whole numbers of a chunk stay in the second-level cache.
 CHUNK = 1 << 14
@@ -75,7 +75,7 @@ def transmitted(
     channel: Channel, codes: NDArray[np.int64], *, key: Key | None, series: Series, run: str | None
 ) -> tuple[NDArray[np.int64], str, KeyKind]:
     """Send the codes through the channel; return what comes out, the run id and the kind of key."""
-    key = key or Key.fresh()
+    key = checked_key(key)
     context = Context(channel.identity, series, checked_run(run))
     stream = Keystream(key, context)
     width = channel.words_per_value
