@@ -46,7 +46,7 @@ EXAMPLES = {
     "audit": "whenmask audit --mechanism StaSwitch --epsilon 4 --window 10 --against claim",
     "release": "whenmask release in.parquet -o out.parquet --by meter --time time --window 24h --epsilon 4",
     "stream": "whenmask stream --time time --by meter --values kwh --epsilon 4 --window 48 < in.jsonl",
-    "gateway": "whenmask gateway gateway.toml --check",
+    "gateway": "whenmask gateway --config gateway.toml --check",
     "receipt": "whenmask receipt released.parquet",
     "ledger": "whenmask ledger released/whenmask.ledger",
     "key": "whenmask key secret.key",
