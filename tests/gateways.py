@@ -13,7 +13,7 @@ from paho.mqtt.enums import CallbackAPIVersion, MQTTProtocolVersion
 from paho.mqtt.packettypes import PacketTypes
 from paho.mqtt.properties import Properties
 
-from whenmask.gateway.configuration import load_configuration
+from whenmask.gateway.loading import load_configuration
 from whenmask.gateway.service import Law
 from whenmask.gateway.state import StateError, inspect
 from whenmask.keystream import Key, Series

@@ -13,10 +13,9 @@ from whenmask.gateway.configuration import (
     Privacy,
     Route,
     Storage,
-    load_configuration,
-    parse_configuration,
 )
 from whenmask.gateway.lines import find_line
+from whenmask.gateway.loading import load_configuration, parse_configuration
 from whenmask.gateway.topics import check_filter, check_target, check_topic, fill, matcher, overlap
 
 TEXT = """

@@ -2,6 +2,7 @@
 
 import datetime
 import json
+import os
 import signal
 import socket
 import subprocess
@@ -11,6 +12,7 @@ from collections.abc import Iterator
 from functools import partial
 from ipaddress import ip_address
 from pathlib import Path
+from threading import Thread
 
 import pytest
 from cryptography import x509
@@ -21,6 +23,8 @@ from cryptography.x509.oid import NameOID
 from tests.brokers import Broker, free_port, needs_mosquitto
 from tests.gateways import CONFIGURATION, Devices, Gateway, Subscriber, await_true, reading
 from whenmask.cli import run
+from whenmask.gateway.exchange import Exchange
+from whenmask.gateway.state import NoRoomError
 
 pytestmark = needs_mosquitto
 COUNT = 30
@@ -71,6 +75,54 @@ def test_readings_come_out_as_planned_and_the_bad_ones_as_reasons(tmp_path: Path
     letters.close()
 
 
+def test_a_full_disk_makes_readings_wait(tmp_path: Path, broker: Broker, capsys, monkeypatch) -> None:
+    """Nothing is acknowledged while the state cannot be written; when it can, the same readings are taken."""
+    metrics = free_port()
+    gateway = Gateway(tmp_path, broker.port, text=f"{CONFIGURATION}\n[metrics]\nport = {metrics}\n")
+    failures = [NoRoomError("the state cannot be written", "SQLITE_FULL")] * 2
+    take = Exchange.take
+    shown: list[str] = []
+
+    def full_at_first(one: Exchange, messages: list, sent: list) -> None:
+        if failures:
+            shown.append(asked(metrics))
+            raise failures.pop()
+        take(one, messages, sent)
+
+    def feed() -> None:
+        subscriber = Subscriber(broker.port)
+        await_true(lambda: "whenmask_connected 1.0" in asked(metrics))
+        messages = [b"nonsense", *(reading(t, t) for t in range(COUNT))]
+        Devices(broker.port, [("home/a/raw", message) for message in messages]).send()
+        await_true(lambda: len(subscriber.unique) == COUNT - 10)
+        shown.append(asked(metrics))
+        subscriber.close()
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    monkeypatch.setattr(Exchange, "take", full_at_first)
+    feeding = Thread(target=feed)
+    feeding.start()
+    assert run(["gateway", "-c", str(gateway.file)]) == 0
+    feeding.join()
+    notes = [json.loads(line) for line in capsys.readouterr().err.splitlines()]
+    events = [line["event"] for line in notes]
+    assert events.count("no room for the state, waiting") == events.count("room for the state again") == 1
+    assert notes[-1]["numbers"]["pending"] == 10
+    assert notes[-1]["numbers"]["outbox"] == 0
+    assert "whenmask_inputs_total 0.0" in shown[0]
+    assert f"whenmask_released_total {COUNT - 10}.0" in shown[-1]
+    assert 'whenmask_refused_total{reason="not-json"} 1.0' in shown[-1]
+
+
+def asked(port: int) -> str:
+    """Return what Prometheus would be told, nothing while there is nobody to ask."""
+    try:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics") as answer:
+            return str(answer.read().decode())
+    except OSError:
+        return ""
+
+
 def test_a_broker_that_is_away_is_waited_for(tmp_path: Path, broker: Broker) -> None:
     """The gateway starts without a broker, connects when there is one, and again when it was gone."""
     broker.kill(signal.SIGTERM)
@@ -94,8 +146,7 @@ def test_status_metrics_and_a_second_gateway(tmp_path: Path, broker: Broker, cap
     await_true(lambda: "connected" in gateway.events())
     Devices(broker.port, [("home/a/raw", reading(t, t)) for t in (1, 2, 2, 3)]).send()
     await_true(lambda: gateway.taken() == 3)
-    with urllib.request.urlopen(f"http://127.0.0.1:{metrics}/metrics") as answer:
-        shown = answer.read().decode()
+    shown = asked(metrics)
     for line in ("whenmask_inputs_total 4.0", "whenmask_pending 3.0", "whenmask_duplicates_total 1.0",
                  "whenmask_outbox 0.0", "whenmask_lag_seconds 0.0", "whenmask_connected 1.0"):  # fmt: skip
         assert line in shown

@@ -1,16 +1,27 @@
 """`whenmask stream`, as a person would use it: a pipe in, a pipe out."""
 
 import json
+import os
+import signal
 import subprocess
 import sys
 from collections import Counter
 from pathlib import Path
+from threading import Timer
 
 import pyarrow as pa
 import pytest
 
 from whenmask import Key, PureSwitch
+from whenmask.gateway.configuration import Privacy
+from whenmask.gateway.exchange import Exchange, Inlet, Limits
+from whenmask.gateway.loading import parse_fields
+from whenmask.gateway.pipe import finish, pipe, read_lines
+from whenmask.gateway.reading import Reader
+from whenmask.gateway.service import Law
+from whenmask.gateway.state import NoRoomError
 
+KEY = Key.for_testing(9)
 LINES = [{"meter": meter, "time": t, "kwh": t + ord(meter) / 1000} for t in range(60) for meter in "ab"]
 PLAIN = ["--time", "time", "--time-format", "s", "--by", "meter", "--epsilon", "6", "--window", "6"]
 
@@ -70,6 +81,49 @@ def test_values_leave_as_they_come_in() -> None:
         ran.terminate()
         assert len(ran.stdout.read().splitlines()) == 5
         assert ran.wait() == 0
+
+
+def test_a_stop_and_a_full_disk_lose_nothing(tmp_path: Path, monkeypatch) -> None:
+    """SIGTERM stops the wait for input; a batch waits for room, and is then taken as a whole."""
+    monkeypatch.setattr("whenmask.gateway.pipe.PAUSE", 0.01)
+    law = Law.of(Privacy(epsilon=6, window=6, delay=9))
+    inlet = Inlet(
+        Reader(parse_fields({"time": "time", "time_format": "s", "move": ["kwh"], "max_ahead_seconds": 0}))
+    )
+    source, feed = os.pipe()
+    read, sink = os.pipe()
+    os.write(feed, b"".join(b'{"time":%d,"kwh":%d}\n' % (t, t) for t in range(40)))
+    with law.open_state(str(tmp_path / "s.db"), KEY, encrypt=True) as state:
+        exchange = Exchange(law.course(KEY, state), state, Limits())
+        failures = [NoRoomError("the state cannot be written")] * 2
+        take = exchange.take
+
+        def full_at_first(messages: list, sent: list) -> None:
+            if failures:
+                raise failures.pop()
+            take(messages, sent)
+
+        monkeypatch.setattr(exchange, "take", full_at_first)
+        Timer(1.0, os.kill, (os.getpid(), signal.SIGTERM)).start()
+        pipe(exchange, inlet, 1000, source=source, sink=sink)
+        assert exchange.pending == 9
+        finish(exchange, [(inlet, None)], sink=sink)
+        assert exchange.outbox == 0
+        plan = law.mechanism.plan(40, key=KEY, run=state.run).source.tolist()
+    os.close(sink)
+    with os.fdopen(read, "rb") as released:
+        assert [json.loads(line)["kwh"] for line in released] == plan
+    os.close(source)
+    os.close(feed)
+
+
+def test_long_lines_are_cut_as_they_come() -> None:
+    """However long a line is, no more of it is held than tells that it is too long; blank lines are nothing."""
+    source, feed = os.pipe()
+    os.write(feed, b"one\n\n" + b"x" * 50 + b"\ntwo")
+    os.close(feed)
+    assert [line for lines in read_lines(source, 10) for line in lines] == [b"one", b"x" * 50, b"two"]
+    os.close(source)
 
 
 def test_lines_that_cannot_be_used_are_counted() -> None:

@@ -9,7 +9,7 @@ from rich.table import Table
 from whenmask.cli.options import Flag
 from whenmask.cli.show import console, number, print_json, promise
 from whenmask.description import describe
-from whenmask.gateway.configuration import load_configuration
+from whenmask.gateway.loading import load_configuration
 from whenmask.gateway.service import Law, check_surroundings, end_series, run_gateway
 from whenmask.gateway.state import inspect
 

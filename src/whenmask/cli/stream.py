@@ -8,8 +8,9 @@ from rich.console import Console
 
 from whenmask.cli.options import Flag, Listed, Secrets
 from whenmask.errors import DataError
-from whenmask.gateway.configuration import Privacy, parse_fields
+from whenmask.gateway.configuration import Privacy
 from whenmask.gateway.exchange import Exchange, Inlet, Limits
+from whenmask.gateway.loading import parse_fields
 from whenmask.gateway.pipe import finish, pipe
 from whenmask.gateway.reading import REASONS, Reader
 from whenmask.gateway.service import Law

@@ -100,13 +100,14 @@ class Gateway:
         waker.setblocking(False)
         alarm.setblocking(False)
         signal.set_wakeup_fd(alarm.fileno())
-        for number in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(number, self._stop)
+        before = {number: signal.signal(number, self._stop) for number in (signal.SIGTERM, signal.SIGINT)}
         try:
             while not self._stopping:
                 self._turn(waker)
             self._say_goodbye(waker)
         finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
             signal.set_wakeup_fd(-1)
             waker.close()
             alarm.close()
