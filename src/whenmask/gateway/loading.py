@@ -36,7 +36,7 @@ def parse_configuration(text: str, name: str = "the configuration") -> Configura
     try:
         content = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
-        hint = "see examples/gateway.toml"
+        hint = "see examples/gateway/gateway.toml"
         raise ParameterError(f"{name} is not TOML: {error}", hint=hint) from None
     try:
         configuration = msgspec.convert(content, Configuration)
@@ -74,7 +74,7 @@ def _refusal(text: str, name: str, message: str) -> ParameterError:
     unknown = re.search(r"unknown field `([^`]*)`", problem)
     missing = re.search(r"missing required field `([^`]*)`", problem)
     section = _section_at(path)
-    hint = "see examples/gateway.toml"
+    hint = "see examples/gateway/gateway.toml"
     if unknown:
         path = (*path, unknown[1])
         problem = f"there is no setting `{unknown[1]}` here"
