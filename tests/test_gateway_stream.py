@@ -117,6 +117,28 @@ def test_a_stop_and_a_full_disk_lose_nothing(tmp_path: Path, monkeypatch) -> Non
     os.close(feed)
 
 
+def test_a_full_disk_does_not_hold_up_a_stop(tmp_path: Path, monkeypatch, capsys) -> None:
+    """Who waits for room can still be stopped; nothing was taken, and the log says what was waited for."""
+    monkeypatch.setattr("whenmask.gateway.pipe.PAUSE", 0.05)
+    law = Law.of(Privacy(epsilon=6, window=6, delay=9))
+    inlet = Inlet(Reader(parse_fields({"time": "time", "move": ["kwh"]})))
+    source, feed = os.pipe()
+    os.write(feed, b'{"time":"2025-01-01","kwh":1}\n')
+    with law.open_state(str(tmp_path / "s.db"), KEY, encrypt=True) as state:
+        exchange = Exchange(law.course(KEY, state), state, Limits())
+
+        def full(*_: object) -> None:
+            raise NoRoomError("the state cannot be written", "SQLITE_FULL")
+
+        monkeypatch.setattr(exchange, "take", full)
+        Timer(0.5, os.kill, (os.getpid(), signal.SIGTERM)).start()
+        pipe(exchange, inlet, 1000, source=source, sink=-1)
+        assert state.totals() == {"series": 0, "pending": 0, "outbox": 0}
+    assert capsys.readouterr().err.count("no room for the state, waiting") == 1
+    os.close(source)
+    os.close(feed)
+
+
 def test_long_lines_are_cut_as_they_come() -> None:
     """However long a line is, no more of it is held than tells that it is too long; blank lines are nothing."""
     source, feed = os.pipe()

@@ -8,9 +8,10 @@ import os
 import signal
 import time
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager, suppress
 
 from whenmask.gateway.exchange import Exchange, Inlet
+from whenmask.gateway.journal import note
 from whenmask.gateway.state import NoRoomError
 from whenmask.keystream import Series
 
@@ -32,16 +33,20 @@ def pipe(exchange: Exchange, inlet: Inlet, longest: int, *, source: int = 0, sin
         source: The file descriptor to read.
         sink: The file descriptor to write.
     """
+    stopper = Stopper()
     sent = _write_all(exchange, sink)
     try:
-        with _interruptible() as calmly:
+        with stopper.listening():
             for lines in read_lines(source, longest):
-                with calmly():
-                    take_patiently(exchange, [(inlet, line) for line in lines], sent)
+                with stopper.calmly():
+                    take_patiently(exchange, [(inlet, line) for line in lines], sent, waiting=stopper.check)
                     sent = _write_all(exchange, sink)
+            take_patiently(exchange, [], sent, waiting=stopper.check)
+            return
     except Stopped:
         pass
-    take_patiently(exchange, [], sent)
+    with suppress(NoRoomError):  # what was written is then written again at the next start
+        exchange.take([], sent)
 
 
 def finish(exchange: Exchange, ends: Iterable[tuple[Inlet, Series]], *, sink: int = 1) -> None:
@@ -68,15 +73,19 @@ def take_patiently(
     messages: list[tuple[Inlet, bytes]],
     sent: list[int],
     *,
-    waiting: Callable[[NoRoomError], None] = lambda _: None,
+    waiting: Callable[[], None] = lambda: None,
 ) -> None:
     """Take messages; where there is no room for the state, wait until there is."""
+    noted = False
     while True:
         try:
             return exchange.take(messages, sent)
         except NoRoomError as error:
-            waiting(error)
-            time.sleep(PAUSE)
+            if not noted:
+                note("no room for the state, waiting", level="error", reason=error.got)
+                noted = True
+        waiting()
+        time.sleep(PAUSE)
 
 
 def _write_all(exchange: Exchange, sink: int) -> list[int]:
@@ -91,27 +100,36 @@ def _write_all(exchange: Exchange, sink: int) -> list[int]:
     return numbers
 
 
-@contextmanager
-def _interruptible() -> Iterator[Callable[[], AbstractContextManager[None]]]:
-    """Let SIGTERM and SIGINT stop the wait for input at once, and a batch under way when it is done."""
-    state = {"busy": False, "asked": False}
+class Stopper:
+    """Lets SIGTERM and SIGINT stop the wait for input at once, and a batch under way when it is done."""
 
-    def stop(*_: object) -> None:
-        state["asked"] = True
-        if not state["busy"]:
+    def __init__(self) -> None:
+        self._busy = self._asked = False
+
+    @contextmanager
+    def listening(self) -> Iterator[None]:
+        """Take the signals meanwhile."""
+        before = {number: signal.signal(number, self._stop) for number in (signal.SIGTERM, signal.SIGINT)}
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
+    def _stop(self, *_: object) -> None:
+        self._asked = True
+        if not self._busy:
             raise Stopped
 
     @contextmanager
-    def calmly() -> Iterator[None]:
-        state["busy"] = True
+    def calmly(self) -> Iterator[None]:
+        """Put off a stop until this is done."""
+        self._busy = True
         yield
-        state["busy"] = False
-        if state["asked"]:
-            raise Stopped
+        self._busy = False
+        self.check()
 
-    before = {number: signal.signal(number, stop) for number in (signal.SIGTERM, signal.SIGINT)}
-    try:
-        yield calmly
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+    def check(self) -> None:
+        """Stop if that was asked for."""
+        if self._asked:
+            raise Stopped
