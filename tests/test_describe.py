@@ -110,6 +110,10 @@ def test_choose_weighs_delta_and_latency() -> None:
     assert generous.mechanism.guarantee.delta <= 0.9
     assert isinstance(choose(6, window=10).mechanism, PureSwitch)
     assert isinstance(choose(2, window=10, delta=0.9, max_latency=9).mechanism, RanSwitch)
+    # 1 in 100 slots waits for 18 values, though the mean is 1.8.
+    assert choose(6, window=10, max_latency=18).mechanism.latency.p99 == 18
+    with pytest.raises(ParameterError, match="PureSwitch: 1 in 100 slots waits for 18 values or more"):
+        choose(6, window=10, max_latency=17)
     costs = [each.cost or 0.0 for each in generous.candidates if each.rejected in (None, "it costs more")]
     assert costs == sorted(costs)
 

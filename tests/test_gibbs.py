@@ -94,6 +94,20 @@ def test_integers_have_the_exact_form_within_the_stated_error(case) -> None:
     assert table.error < 1e-12
 
 
+@pytest.mark.parametrize(("epsilon", "window"), [(2.0, 10), (6.0, 3), (20.0, 10)])
+def test_delta_is_that_of_the_last_height(epsilon: float, window: int) -> None:
+    """Theorem 6: δ is (window − 1)·π(H), from what is stored, by detailed balance; and not below it."""
+    table = tabulate(*choose_parameters(epsilon, window), window)
+    new, _, merge, close, _, _ = table.probabilities
+    with precise():
+        masses = [Decimal(1)]
+        for h in range(table.top):
+            masses.append(masses[-1] * Decimal(new[h]) / (Decimal(close[h + 1]) + Decimal(merge[h + 1])))
+        exact = (window - 1) * masses[-1] / sum(masses)
+        assert exact <= Decimal(table.delta(window)) <= exact * Decimal("1.00001")
+    assert table.delta(window) <= 1e-30
+
+
 def test_integers_are_the_same_on_every_machine() -> None:
     """The integers are pinned: a machine on which one differs would release something else from the same key."""
     digest = hashlib.sha256()
