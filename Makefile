@@ -7,6 +7,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+PEERS := .venv-bench/.ready
 
 .PHONY: help
 help: ## List the targets
@@ -34,8 +35,8 @@ format: $(READY) ## Format the code and mend what ruff can mend
 	$(BIN)/ruff check --fix .
 
 .PHONY: bench
-bench: $(READY) ## Run the benchmarks and print their ratios
-	@$(BIN)/python -m benchmarks
+bench: $(READY) $(PEERS) ## Run the benchmarks and write docs/benchmarks.md
+	@$(BIN)/python -m benchmarks --record
 
 .PHONY: docs
 docs: $(READY) ## Write the generated pages of docs/ anew
@@ -43,7 +44,7 @@ docs: $(READY) ## Write the generated pages of docs/ anew
 
 .PHONY: clean
 clean: ## Remove the virtual environment, builds, caches and coverage data
-	rm -rf $(VENV) build dist htmlcov .coverage .coverage.* coverage.xml
+	rm -rf $(VENV) .venv-bench build dist htmlcov .coverage .coverage.* coverage.xml
 	rm -rf .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
@@ -60,4 +61,11 @@ $(READY): pyproject.toml constraints.txt
 	@echo "Setting up $(VENV); this is done once and takes a minute or two."
 	@$(PYTHON) -m venv $(VENV)
 	@$(BIN)/python -m pip install -qq --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	@touch $@
+
+# What the benchmarks compare with has an environment of its own, since it needs other versions.
+$(PEERS): benchmarks/peers.txt
+	@echo "Setting up .venv-bench, for the benchmarks' peers."
+	@$(PYTHON) -m venv .venv-bench
+	@.venv-bench/bin/python -m pip install -qq --disable-pip-version-check -r benchmarks/peers.txt
 	@touch $@

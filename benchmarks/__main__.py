@@ -1,4 +1,4 @@
-"""Run all measurements, or those named: `python -m benchmarks switch`."""
+"""Run all measurements, or those named: `python -m benchmarks switch`; with --record, write them to the docs."""
 
 import importlib
 import pkgutil
@@ -8,16 +8,20 @@ from rich.console import Console
 from rich.table import Table
 
 import benchmarks
+from benchmarks import page
 from benchmarks.timing import Row
 
 
 def main(names: list[str]) -> None:
     """Print a table for each module of this package that has something to measure."""
-    found = [module.name for module in pkgutil.iter_modules(benchmarks.__path__)]
-    for name in names or found:
+    found = [module.name for module in pkgutil.iter_modules(benchmarks.__path__) if module.name != "__main__"]
+    record, where = "--record" in names, page.environment()
+    for name in [name for name in names if name != "--record"] or found:
         module = importlib.import_module(f"benchmarks.{name}")
-        if hasattr(module, "measure"):
-            show(name, module.measure())
+        if hasattr(module, "measure") and (rows := module.measure()):
+            show(name, rows)
+            if record:
+                page.record({name: rows}, where)
 
 
 def show(name: str, rows: list[Row]) -> None:

@@ -7,6 +7,8 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
+import numpy as np
+
 
 @dataclass(frozen=True)
 class Row:
@@ -18,6 +20,8 @@ class Row:
         unit: What it is measured in, such as "ns/value".
         target: What it should be at most, in the same unit; None where there is nothing to reach.
         median: The median of the rounds.
+        curve: The line of a figure that this is a point of, and where it is on it.
+        at: See `curve`.
     """
 
     name: str
@@ -25,6 +29,8 @@ class Row:
     unit: str
     target: float | None = None
     median: float | None = None
+    curve: str | None = None
+    at: float | None = None
 
 
 def interleaved(jobs: dict[str, Callable[[], object]], rounds: int = 5) -> dict[str, tuple[float, float]]:
@@ -48,6 +54,13 @@ def started(*arguments: str) -> float:
 
 def peak_megabytes(code: str) -> float:
     """Return the peak resident memory of a fresh process that runs the code, in MB."""
-    report = "\nimport resource; print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)"
+    # Not ru_maxrss, which a process inherits from the one that started it.
+    report = "\nprint(open('/proc/self/status').read().split('VmHWM:')[1].split()[0])"
     ran = subprocess.run([sys.executable, "-c", code + report], check=True, capture_output=True, text=True)
     return int(ran.stdout.split()[-1]) * 1024 / 1e6
+
+
+def slope(points: list[tuple[float, float]]) -> float:
+    """Return the slope through points on two logarithmic scales: 1 is linear, 0 is flat."""
+    x, y = np.log([point[0] for point in points]), np.log([point[1] for point in points])
+    return float(np.polyfit(x, y, 1)[0])

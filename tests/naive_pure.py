@@ -8,6 +8,8 @@ from math import exp
 def naive_pure(n: int, stacked: Sequence[Sequence[int]], word: Callable[[int], int]) -> list[int]:
     """Return the source of each slot; `word(i)` is keystream word i, `stacked[h]` the integers at height h.
 
+    Step t reads words 2t and 2t + 1, and as their lower halves the same words counted from 2^62.
+
     Values n, n+1, … are placeholders, dropped at the end.
     """
     content: list[int | None] = []
@@ -15,8 +17,8 @@ def naive_pure(n: int, stacked: Sequence[Sequence[int]], word: Callable[[int], i
     decided: list[int] = []
     while sum(source < n for source in decided) < n:
         t, height = len(content), len(paths)
-        drawn = word(4 * t) * 2**64 + word(4 * t + 1)
-        chosen = word(4 * t + 2) * 2**64 + word(4 * t + 3)
+        drawn = word(2 * t) * 2**64 + word(2**62 + 2 * t)
+        chosen = word(2 * t + 1) * 2**64 + word(2**62 + 2 * t + 1)
         kind = sum(drawn >= bound for bound in stacked[height])
         name = ("new", "fill", "merge", "close", "take", "stay")[kind]
         content.append(None)

@@ -115,8 +115,10 @@ class ClampedDraw(SwitchDraw):
     def finish(self):
         """Return the rest of the slots."""
         work = self._carry.copy()
-        offsets = self._kernels.offsets(self._words.words(self._slot, work.size), self._stay, self._unit)
-        self._kernels.switch(work, np.minimum(offsets, np.arange(work.size)[::-1]), self._slot, self._reach)
+        offsets = np.empty(work.size, dtype=np.int32)
+        self._kernels.choose(self._words.halves(self._slot, work.size), self._law, offsets)
+        offsets = np.minimum(offsets, np.arange(work.size, dtype=np.int32)[::-1])
+        self._kernels.exchange(work, offsets, self._slot, self._reach)
         return work
 
 
@@ -160,7 +162,7 @@ class Narrow(RanSwitch):
     def draw(self, words):
         """Start a release in which the largest offset counts as staying."""
         draw = SwitchDraw(self, words)
-        draw._stay += draw._unit
+        draw._law = draw._law.of(self.stay + self.unit, self.unit)
         return draw
 
 

@@ -1,6 +1,7 @@
 """The keystream: known answers, random access, contexts that never collide, keys that never show."""
 
 import copy
+import hashlib
 import multiprocessing
 import os
 import pickle
@@ -17,22 +18,43 @@ from hypothesis import strategies as st
 
 from whenmask import Key, RanSwitch
 from whenmask.errors import ParameterError, SecretError
-from whenmask.keystream import CHUNK_BYTES, Context, Keystream, Series, fresh_run
+from whenmask.keystream import CHUNK_BYTES, SPARE, Context, Keystream, Keystreams, Series, fresh_run
 
 SECRET = bytes(range(32))
 MECHANISM = RanSwitch.from_probabilities(q=0.05, window=10)
 
 
 def test_words_are_aes_256_ctr_under_an_hkdf_key() -> None:
-    """The words are what `cryptography` gives when it is called directly, with the context encoded by hand."""
+    """The words are what `cryptography` and `hashlib` give when called directly, with all encoded by hand."""
     context = Context("M(window=2)", ("meter", 7, None), "run")
     series = b"s\x05\0\0\0\0\0\0\0meter" + b"i\x01\0\0\0\0\0\0\0007" + b"n" + bytes(8)
     assert len(series) == 0x21
-    info = b"draw s\x0b\0\0\0\0\0\0\0M(window=2)" + b"s\x03\0\0\0\0\0\0\0run" + b"t\x21\0\0\0\0\0\0\0" + series
-    derived = HKDF(SHA256(), 32, b"whenmask keystream 1", info).derive(SECRET)
-    stream = Cipher(algorithms.AES(derived), modes.CTR(bytes(16))).encryptor().update(bytes(80))
+    info = b"s\x0b\0\0\0\0\0\0\0M(window=2)" + b"s\x03\0\0\0\0\0\0\0run"
+    draw, hashing = (
+        HKDF(SHA256(), 32, b"whenmask keystream 2", purpose + info).derive(SECRET)
+        for purpose in (b"draw ", b"place ")
+    )
+    place = hashlib.blake2b(b"t\x21\0\0\0\0\0\0\0" + series, key=hashing, digest_size=16).digest()
+    stream = Cipher(algorithms.AES(draw), modes.CTR(place)).encryptor().update(bytes(80))
     expected = [int.from_bytes(stream[i : i + 8], "little") for i in range(0, 80, 8)]
-    assert Keystream(Key(SECRET), context).words(0, 10).tolist() == expected
+    words = Keystream(Key(SECRET), context)
+    assert words.words(0, 10).tolist() == expected
+    halves = [half for word in expected for half in (word % 2**32, word >> 32)]
+    assert words.halves(3, 15).tolist() == halves[3:18]
+
+
+@pytest.mark.parametrize("upper", [0, 2**64 - 1])
+def test_many_series_are_read_at_once_as_one_by_one(upper: int) -> None:
+    """The first blocks of many series are those of each; counters carry and begin again at zero."""
+    run = Keystreams(Key(SECRET), "M", "run")
+    series: list[Series] = ["a", 7, None, ("b", True)]
+    blocks = np.array([3, 0, 1, 700])
+    expected = [word for one, n in zip(series, blocks, strict=True) for word in run.of(one).words(0, 2 * n)]
+    assert run.first_blocks(run.places(series), blocks).tolist() == expected
+    places = np.array([[upper, 2**64 - 2], [5, 2**64 - 1]], dtype=np.uint64)
+    streams = [Keystream._at(run._cipher_key, place.astype(">u8").tobytes()) for place in places]
+    expected = [word for stream in streams for word in stream.words(0, 8)]
+    assert run.first_blocks(places, np.array([4, 4])).tolist() == expected
 
 
 def test_words_have_not_changed_since_the_first_release() -> None:
@@ -41,7 +63,7 @@ def test_words_have_not_changed_since_the_first_release() -> None:
     assert [f"{word:016x}" for word in words.tolist()] == FROZEN
 
 
-FROZEN = ["9675b9ce2daa8137", "33cb1ec102a48e6a", "2722d69f2c316b33"]
+FROZEN = ["25843ab9bd745864", "1a0f4c18db95c9d3", "7584eaffe3ad1c65"]
 
 
 @given(first=st.integers(0, 10_000), count=st.integers(0, 300))
@@ -57,6 +79,7 @@ def test_long_ranges_cross_chunks_and_counters() -> None:
     start, length = 2**40 + 1, CHUNK_BYTES // 8 + 5
     whole = stream.words(start, length)
     assert np.array_equal(whole[-7:], stream.words(start + length - 7, 7))
+    assert not np.intersect1d(stream.words(SPARE, 100), stream.words(0, 100)).size
 
 
 SERIES = st.recursive(
@@ -95,6 +118,9 @@ def test_keys_never_show() -> None:
         assert SECRET.hex() not in repr(caught.value)
     with pytest.raises(SecretError, match="cannot be pickled"):
         pickle.dumps(Keystream(key, Context("m", None, "r")))
+    with pytest.raises(SecretError, match="cannot be pickled"):
+        pickle.dumps(Keystreams(key, "m", "r"))
+    assert repr(Keystreams(key, "m", "r")) == "<Keystreams>"
 
 
 @pytest.mark.parametrize("secret", [b"", b"short", bytes(31), bytes(33), "0" * 32, bytearray(32)])

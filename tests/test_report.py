@@ -5,9 +5,8 @@ import html
 import math
 import re
 import shutil
-import subprocess
-import zlib
 from collections.abc import Iterator
+from functools import partial
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -19,6 +18,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.browser import CHROMIUM, first_pixel, opened
 from whenmask import Backward, Forward, Key, PureSwitch, RanSwitch, StaSwitch, Threshold, losses
 from whenmask.batches import release_batches
 from whenmask.clues import Finding
@@ -43,7 +43,6 @@ MECHANISMS = [
     Forward(4, window=12, calibrate="claim"),
 ]
 NAMES = [type(mechanism).__name__ for mechanism in MECHANISMS]
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 HOSTILE = "</style><script>alert('x')</script><img src=http://example.com/a.png>&\""
 
 
@@ -479,28 +478,8 @@ def browse(tmp_path_factory) -> Iterator:
     table = readings((300, 200))
     write_report(path, report(RanSwitch(8, window=10, calibrate="claim"), table, show="m0"))
 
-    def opened(*options: str) -> str:
-        calm = (
-            "--headless --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-sync --hide-scrollbars"
-        )
-        quiet = "--disable-background-networking --disable-component-update --window-size=900,2800"
-        profile = f"--user-data-dir={place / 'profile'}"
-        call = [CHROMIUM, *calm.split(), *quiet.split(), profile, *options, path.as_uri()]
-        return subprocess.run(call, capture_output=True, text=True, check=True, timeout=120).stdout
-
-    yield opened
+    yield partial(opened, path, place / "profile")
     shutil.rmtree(place / "profile", ignore_errors=True)
-
-
-def first_pixel(picture: bytes) -> tuple[int, ...]:
-    """Return the color of the corner of a PNG: every filter leaves the first pixel as it is."""
-    assert picture.startswith(b"\x89PNG")
-    data, at = b"", 8
-    while at < len(picture):
-        size, kind = int.from_bytes(picture[at : at + 4], "big"), picture[at + 4 : at + 8]
-        data += picture[at + 8 : at + 8 + size] if kind == b"IDAT" else b""
-        at += 12 + size
-    return tuple(zlib.decompress(data)[1:4])
 
 
 def test_chromium_shows_the_figures(browse) -> None:

@@ -1,6 +1,7 @@
 """RanSwitch and StaSwitch: one release however it is drawn, laws against simulation, claims, bad input."""
 
 import math
+import os
 import subprocess
 import sys
 from fractions import Fraction
@@ -18,7 +19,7 @@ from whenmask.errors import ParameterError
 from whenmask.kernels import switch as kernels
 from whenmask.keystream import Context, Keystream
 from whenmask.mechanisms import staswitch
-from whenmask.mechanisms.switch import AHEAD, BEHIND, ONE
+from whenmask.mechanisms.switch import AHEAD, BEHIND, ONE, SPARE_HALF, SwitchDraw, SwitchWalk
 from whenmask.plan import CHUNK
 
 KEY = Key.for_testing(2)
@@ -32,8 +33,14 @@ TABLE = {
 
 def twin(mechanism, n: int, run: str) -> list[int]:
     """Return the plan that the slow twin draws from the same words."""
-    words = Keystream(KEY, Context(mechanism.identity, None, run)).words
-    read = words(0, 40 * (n + mechanism.window) + 1000).tolist()
+    return slow(mechanism, n, Keystream(KEY, Context(mechanism.identity, None, run)))
+
+
+def slow(mechanism, n: int, words) -> list[int]:
+    """Return the plan that the slow twin draws from a keystream: an upper half here, a lower half far away."""
+    steps = 40 * (n + mechanism.window) + 1000
+    upper, lower = (words.halves(first, steps).tolist() for first in (0, SPARE_HALF))
+    read = [(high << 32) + low for high, low in zip(upper, lower, strict=True)]
     stateful = isinstance(mechanism, StaSwitch)
     return naive_switch(n, mechanism.window, mechanism.unit, read.__getitem__, stateful=stateful)
 
@@ -92,7 +99,7 @@ def test_kernels_agree_with_their_uncompiled_selves() -> None:
         "        plan = make(3, window=window, calibrate='claim').plan(500, key=Key.for_testing(2), run='jit')\n"
         "        print(plan.source.tolist())"
     )
-    environment = {"NUMBA_DISABLE_JIT": "1"}
+    environment = {**os.environ, "NUMBA_DISABLE_JIT": "1"}
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=environment)
     plans = [
         make(3, window=window, calibrate="claim").plan(500, key=KEY, run="jit").source.tolist()
@@ -113,6 +120,68 @@ def test_offsets_are_exact_divisions(stay: int, parts: int, words: list[int]) ->
     assert kernels.offsets(*arguments).tolist() == expected
     with np.errstate(over="ignore"):
         assert kernels.offsets.py_func(*arguments).tolist() == expected
+
+
+class Halves:
+    """A keystream of chosen halves, the upper and the lower ones, and zeros after them."""
+
+    def __init__(self, words: list[int]) -> None:
+        """Take the words of the first steps."""
+        self._upper = np.array([word >> 32 for word in words], np.uint32)
+        self._lower = np.array([word & (2**32 - 1) for word in words], np.uint32)
+
+    def halves(self, first: int, count: int) -> np.ndarray:
+        """Return halves as a keystream does."""
+        spare = first >= SPARE_HALF
+        some = (self._lower if spare else self._upper)[first - spare * SPARE_HALF :][:count]
+        return np.concatenate([some, np.zeros(count - some.size, np.uint32)])
+
+
+@given(mechanism=mechanisms(), data=st.data())
+def test_lower_halves_decide_where_upper_ones_do_not(mechanism, data) -> None:
+    """At the edges of cells, and anywhere else, all forms read whole words of 64 bits."""
+    edges = [mechanism.stay + i * mechanism.unit for i in range(mechanism.window)]
+    near = {edge + shift for edge in edges for shift in (-(2**32), -(2**31), -1, 0, 1, 2**31, 2**32)}
+    near |= {word >> 32 << 32 for word in near} | {word | (2**32 - 1) for word in near}
+    likely = sorted(word for word in near if 0 <= word < ONE)
+    chosen = data.draw(st.lists(st.sampled_from(likely) | st.integers(0, ONE - 1), max_size=60))
+    n = data.draw(st.integers(0, 60))
+    words, cut = Halves(chosen), data.draw(st.integers(0, n))
+    expected = slow(mechanism, n, words)
+    draw, walk = SwitchDraw(mechanism, words), SwitchWalk(mechanism, words)  # type: ignore[arg-type]
+    assert np.concatenate([draw.push(cut), draw.push(n - cut), draw.finish()]).tolist() == expected
+    assert [source for _ in range(n) for source in walk.push()] + walk.finish() == expected
+
+
+@given(data=st.data())
+def test_certain_offsets_are_those_of_every_word_of_the_half(data) -> None:
+    """What the upper half decides, the least and the greatest lower half do not change; and it mostly decides."""
+    unit = data.draw(st.integers(1, ONE // 2) | st.integers(0, 62).map(lambda bits: 1 << bits))
+    window = data.draw(st.integers(2, max(2, min(ONE // unit, 5000))))
+    stay = ONE - (window - 1) * unit
+    edges = [stay + i * unit >> 32 for i in {0, 1, window // 2, window - 1}]
+    halves = [edge + shift for edge in edges for shift in (-3, -2, -1, 0, 1, 2) if 0 <= edge + shift < 2**32]
+    law = kernels.Law.of(stay, unit)
+    assert law.cell < 2**32
+    for choose in kernels.choose, kernels.choose.py_func:
+        for half in halves:
+            out = np.empty(1, np.int32)
+            with np.errstate(over="ignore"):
+                certain = choose(np.array([half], np.uint32), law, out)
+            least, most = (
+                0 if word < stay else 1 + (word - stay) // unit for word in (half << 32, (half << 32) + 2**32 - 1)
+            )
+            assert not certain or least == most == out[0]
+
+
+def test_upper_halves_mostly_decide() -> None:
+    """Lower halves are read only where they may matter: here for about three words in 2^32/window."""
+    halves = Keystream(KEY, Context("upper", None, "run")).halves(0, 1 << 20)
+    for window, most in ((10, 1), (10_000, 100)):
+        law = kernels.Law.of(ONE - (window - 1) * (ONE // (2 * window)), ONE // (2 * window))
+        parts = halves.reshape(-1, kernels.BLOCK)
+        uncertain = sum(not kernels.choose(part, law, np.empty(part.size, np.int32)) for part in parts)
+        assert uncertain <= most
 
 
 def check_law(mechanism, law, other) -> None:

@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 
 from whenmask.columns import Columns, number_series, refuse_rows, time_numbers
 from whenmask.errors import DataError
-from whenmask.keystream import Context, Key, Keystream, Series, checked_key, checked_run
+from whenmask.keystream import Key, Keystreams, Series, checked_key, checked_run
 from whenmask.plan import CHUNK
-from whenmask.sampler import Draw, Sampler
+from whenmask.sampler import Draw, Sampler, draw_whole
 
 SORT_HINT = "sort the table by series, then by time"
 REPEATED_TIME = "a time must occur only once within a series"
@@ -85,10 +85,8 @@ class Plans:
 
     def __init__(self, sampler: Sampler, *, key: Key, run: str) -> None:
         self._sampler = sampler
-        self._key = key
-        self._mechanism = sampler.identity
-        self._run = run
-        self._memory = sampler.walk(self._words(None)).memory
+        self._run = Keystreams(key, sampler.identity, run)
+        self._memory = sampler.walk(self._run.of(None)).memory
         self._draw: Draw | None = None
         self._series: Series = None
         # The first row of the open series, and how many of its slots are out.
@@ -111,17 +109,50 @@ class Plans:
 
         The first series may be the one that the last call ended with, and goes on then.
         """
+        series, lengths = list(series), np.fromiter(lengths, dtype=np.int64)
         parts: list[NDArray[np.int64]] = []
         firsts: list[int] = []
-        for one, length in zip(series, lengths, strict=True):
-            if self._draw is None or one != self._series:
-                self._close(parts, firsts)
-                self._draw = self._sampler.draw(self._words(one))
-                self._series, self._first, self._out = one, self.rows, 0
-            for start in range(0, length, CHUNK):
-                self._add(self._draw.push(min(CHUNK, length - start)), parts, firsts)
-            self.rows += length
+        begun = bool(series) and self._draw is not None and series[0] == self._series
+        if begun:
+            self._go_on(series[0], int(lengths[0]), parts, firsts)
+        between = slice(int(begun), -1)
+        if lengths[between].max(initial=0) <= CHUNK:
+            self._draw_whole(series[between], lengths[between], parts, firsts)
+        else:
+            for one, length in zip(series[between], lengths[between].tolist(), strict=True):
+                self._go_on(one, length, parts, firsts)
+        if len(series) > begun:
+            self._go_on(series[-1], int(lengths[-1]), parts, firsts)
         return self._joined(parts, firsts)
+
+    def _go_on(self, one: Series, length: int, parts: list[NDArray[np.int64]], firsts: list[int]) -> None:
+        """Take so many further rows of a series, which may be the open one."""
+        if self._draw is None or one != self._series:
+            self._close(parts, firsts)
+            self._draw = self._sampler.draw(self._run.of(one))
+            self._series, self._first, self._out = one, self.rows, 0
+        for start in range(0, length, CHUNK):
+            self._add(self._draw.push(min(CHUNK, length - start)), parts, firsts)
+        self.rows += length
+
+    def _draw_whole(
+        self,
+        series: list[Series],
+        lengths: NDArray[np.int64],
+        parts: list[NDArray[np.int64]],
+        firsts: list[int],
+    ) -> None:
+        """Take series that begin and end here."""
+        if not series:
+            return
+        self._close(parts, firsts)
+        sources = draw_whole(self._sampler, self._run, series, lengths)
+        starts = self.rows + np.cumsum(lengths) - lengths
+        self.rows += int(lengths.sum())
+        if sources.size != lengths.sum():
+            raise _broken("fewer or more slots than values")
+        parts.append(np.where(sources < 0, -1, sources + np.repeat(starts, lengths)))
+        firsts.append(0)
 
     def close(self) -> NDArray[np.int64]:
         """End the last series; return the sources of the remaining slots, as row numbers."""
@@ -129,9 +160,6 @@ class Plans:
         firsts: list[int] = []
         self._close(parts, firsts)
         return self._joined(parts, firsts)
-
-    def _words(self, series: Series) -> Keystream:
-        return Keystream(self._key, Context(self._mechanism, series, self._run))
 
     def _add(self, part: NDArray[np.int64], parts: list[NDArray[np.int64]], firsts: list[int]) -> None:
         if part.size:

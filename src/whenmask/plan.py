@@ -17,7 +17,7 @@ from whenmask.sampler import Sampler
 from whenmask.take import EMPTY, take
 
 # Values drawn at a time: the words, offsets and indices of a chunk stay in the second-level cache.
-CHUNK = 1 << 14
+CHUNK = 1 << 16
 
 
 @dataclass(frozen=True, eq=False, repr=False)

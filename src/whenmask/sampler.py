@@ -6,12 +6,12 @@ make the same plan. The engines (plan, stream, batches) know a mechanism only th
 """
 
 from collections.abc import Iterable, Sequence
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
-from whenmask.keystream import Keystream
+from whenmask.keystream import Keystream, Keystreams, Series
 
 
 class Draw(Protocol):
@@ -70,3 +70,27 @@ class Sampler(Protocol):
     def walk(self, words: Keystream) -> Walk:
         """Start a release for one value at a time."""
         ...
+
+
+@runtime_checkable
+class Together(Protocol):
+    """A mechanism that draws many short series faster together than one by one, and the same."""
+
+    def draw_together(
+        self, run: Keystreams, series: Sequence[Series], lengths: NDArray[np.int64]
+    ) -> NDArray[np.int64]:
+        """Return the sources of all slots of whole series, one series after another."""
+        ...
+
+
+def draw_whole(
+    sampler: Sampler, run: Keystreams, series: Sequence[Series], lengths: NDArray[np.int64]
+) -> NDArray[np.int64]:
+    """Return the sources of all slots of whole series, none of them long, one series after another."""
+    if isinstance(sampler, Together):
+        return sampler.draw_together(run, series, lengths)
+    pieces = [np.empty(0, dtype=np.int64)]
+    for one, length in zip(series, lengths.tolist(), strict=True):
+        draw = sampler.draw(run.of(one))
+        pieces += [draw.push(length), draw.finish()]
+    return np.concatenate(pieces)

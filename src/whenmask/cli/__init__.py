@@ -36,6 +36,8 @@ COMMANDS = {
     "receipt": "Show and check the receipt of a released file.",
     "ledger": "Show what was released, and what it adds up to.",
     "key": "Make a key file, for runs that are to be repeated.",
+    "reproduce": "Measure every table and figure of the paper again.",
+    "data": "Show which data sets of the evaluation are there.",
 }
 EXAMPLES = {
     "check": "whenmask check readings.parquet --by meter --time time --window 48",
@@ -50,6 +52,8 @@ EXAMPLES = {
     "receipt": "whenmask receipt released.parquet",
     "ledger": "whenmask ledger released/whenmask.ledger",
     "key": "whenmask key secret.key",
+    "reproduce": "whenmask reproduce --data data --quick",
+    "data": "whenmask data --data data",
 }
 for command, purpose in COMMANDS.items():
     example = f"Example: {EXAMPLES[command]}" if command in EXAMPLES else None

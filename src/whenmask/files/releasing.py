@@ -1,11 +1,13 @@
 """Releasing files: sort, release, write, remember, and only then let it be seen."""
 
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from whenmask.batches import release_batches
 from whenmask.errors import DataError, FileError
@@ -15,11 +17,11 @@ from whenmask.files.inspection import Invalid, find_invalid
 from whenmask.files.places import format_of, workplace
 from whenmask.files.reading import Inputs
 from whenmask.files.writing import Output, exists, place_file, written_error
-from whenmask.keystream import Key, Keystream, checked_run
+from whenmask.keystream import Key, Keystream, Keystreams, Series, checked_run
 from whenmask.ledger import Ledger
 from whenmask.mechanisms import Temporal
 from whenmask.receipt import Receipt, receipt_of
-from whenmask.sampler import Draw, Walk
+from whenmask.sampler import Draw, Walk, draw_whole
 
 LEDGER = "whenmask.ledger"
 
@@ -90,6 +92,13 @@ class Counted:
         """Start a series."""
         self.series += 1
         return self.mechanism.draw(words)
+
+    def draw_together(
+        self, run: Keystreams, series: Sequence[Series], lengths: NDArray[np.int64]
+    ) -> NDArray[np.int64]:
+        """Draw whole series."""
+        self.series += len(series)
+        return draw_whole(self.mechanism, run, series, lengths)
 
     def walk(self, words: Keystream) -> Walk:
         """Start a series, value by value."""

@@ -1,9 +1,9 @@
 """PureSwitch: words to choices, and choices to paths that are joined, begun and closed.
 
-A step reads four words: two choose the kind, as one integer of 128 bits against the stacked integers of its
-height; two choose the path or the pair of paths, again as one integer of 128 bits, so that no choice of a kind is
-more likely than another by more than the number of choices over 2^128. The second word of either pair decides
-only when the first leaves it open, which hardly ever happens; but only so the law is the one accounted for.
+A step reads two words: one chooses the kind, against the stacked integers of its height, the other the path or
+the pair of paths. Each is the upper half of an integer of 128 bits, so that no choice of a kind is more likely
+than another by more than the number of choices over 2^128. The lower half, a spare word, decides only when the
+upper one leaves it open, which hardly ever happens; but only so the law is the one accounted for.
 
 Path b has the open slot paths[0, b] and the outstanding value paths[1, b]. The order of the paths is part of the
 release: a new path goes to the end, and the last one takes the place of one that is closed or joined to another.
@@ -16,6 +16,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from whenmask.kernels.kinds import CLOSE, FILL, MERGE, NEW, OPEN, STAY, TAKE
+from whenmask.kernels.switch import Flags, settle
 
 Words: TypeAlias = NDArray[np.uint64]
 Indices: TypeAlias = NDArray[np.int64]
@@ -65,56 +66,100 @@ def pick_pair(first: np.uint64, second: np.uint64, height: int) -> tuple[np.int6
 
 
 @njit(cache=True)
-def choose_kind(first: np.uint64, second: np.uint64, upper: Words, lower: Words) -> int:
+def choose_kind(word: np.uint64, stacked: Words, height: np.uint64) -> tuple[int, bool]:
+    """Return how many of the stacked upper words are below, and whether a spare word matters."""
+    kind, equal = 0, False
+    for i in range(STAY):  # a fixed number, so that the loop is unrolled
+        kind += word > stacked[0, height, i]
+        equal |= word == stacked[0, height, i]
+    return kind, equal
+
+
+@njit(cache=True)
+def settle_kind(first: np.uint64, second: np.uint64, stacked: Words, height: np.uint64) -> int:
     """Return how many of the stacked integers are not above the integer of two words."""
     kind = 0
-    for i in range(STAY):  # a fixed number, so that the loop is unrolled
-        kind += (first > upper[i]) | ((first == upper[i]) & (second >= lower[i]))
+    for i in range(STAY):
+        upper, lower = stacked[0, height, i], stacked[1, height, i]
+        kind += (first > upper) | ((first == upper) & (second >= lower))
     return kind
 
 
 @njit(cache=True)
-def advance(words: Words, stacked: Words, paths: Indices, work: Indices, place: Indices) -> None:
-    """Take a step for every four words, in place.
+def scale(word: np.uint64, ways: np.uint64) -> tuple[np.uint64, np.uint64]:
+    """Return the upper and the lower word of a product with a number of at most 32 bits."""
+    low = (word & LOWER) * ways
+    middle = (word >> HALF) * ways + (low >> HALF)
+    return middle >> HALF, ((middle & LOWER) << HALF) | (low & LOWER)
+
+
+@njit(cache=True)
+def choose_paths(word: np.uint64, height: np.uint64, kind: int) -> tuple[np.uint64, np.uint64, bool]:
+    """Return the path to fill and the path to take from, and whether no spare word can change that."""
+    b, rest = scale(word, height)
+    if kind != MERGE:
+        return b, b, bool(rest <= ALL - height)
+    c, rest = scale(rest, height - ONE)
+    return b, c + np.uint64(c >= b), bool(rest <= ALL - height * (height - ONE))
+
+
+@njit(cache=True)
+def settle_paths(first: np.uint64, second: np.uint64, height: int, kind: int) -> tuple[np.uint64, np.uint64]:
+    """Return the same where the spare word, the second, may decide."""
+    b = c = pick(first, second, height)
+    if kind == MERGE:
+        b, c = pick_pair(first, second, height)
+    return np.uint64(b), np.uint64(c)
+
+
+@njit(cache=True)
+def advance(words: Words, spares: Words, stacked: Words, paths: Indices, work: Indices, place: Indices) -> None:
+    """Take a step for every two words, in place.
 
     `place` holds the height, the step to come, and the slot that `work` begins with. `work` gets the sources of
-    the slots, OPEN where a slot waits.
+    the slots, OPEN where a slot waits. Without `spares`, it stops before a step that needs its spare words.
     """
-    h, first, base = place
+    h, t, base = place
     opens, values = paths[0], paths[1]
-    for i in range(words.size // 4):
-        t = first + i
-        one, two = words[4 * i + 2], words[4 * i + 3]
-        kind = choose_kind(words[4 * i], words[4 * i + 1], stacked[0, h], stacked[1, h])
+    for i in range(words.size // 2):
+        one, two = words[np.uint64(2 * i)], words[np.uint64(2 * i + 1)]
+        # Indices without a sign spare the question whether they count from the end.
+        height, slot = np.uint64(h), np.uint64(t - base)
+        kind, tied = choose_kind(one, stacked, height)
+        if tied:
+            if not spares.size:
+                break
+            kind = settle_kind(one, spares[2 * i], stacked, height)
         if kind == NEW:
-            work[t - base] = OPEN
-            opens[h] = t
-            values[h] = t
+            work[slot] = OPEN
+            opens[height] = values[height] = t
             h += 1
         elif kind == STAY:
-            work[t - base] = t
-        elif kind == FILL:
-            b = pick(one, two, h)
-            work[t - base] = OPEN
-            work[opens[b] - base] = t
-            opens[b] = t
-        elif kind == TAKE:
-            b = pick(one, two, h)
-            work[t - base] = values[b]
-            values[b] = t
+            work[slot] = t
         else:
-            if kind == MERGE:
-                b, c = pick_pair(one, two, h)
+            b, c, sure = choose_paths(two, height, kind)
+            if not sure:
+                if not spares.size:
+                    break
+                b, c = settle_paths(two, spares[2 * i + 1], h, kind)
+            if kind == FILL:
+                work[slot] = OPEN
+                work[np.uint64(opens[b] - base)] = t
+                opens[b] = t
+            elif kind == TAKE:
+                work[slot] = values[b]
+                values[b] = t
             else:
-                b = c = pick(one, two, h)
-            work[opens[b] - base] = t
-            work[t - base] = values[c]
-            values[c] = values[b]
-            h -= 1
-            opens[b] = opens[h]
-            values[b] = values[h]
+                h -= 1
+                last = np.uint64(h)
+                work[np.uint64(opens[b] - base)] = t
+                work[slot] = values[c]
+                values[c] = values[b]
+                opens[b] = opens[last]
+                values[b] = values[last]
+        t += 1
     place[0] = h
-    place[1] = first + words.size // 4
+    place[1] = t
 
 
 @njit(cache=True)
@@ -126,13 +171,38 @@ def first_open(work: Indices, start: int, stop: int) -> int:
 
 
 @njit(cache=True)
-def rehearse(words: Words, stacked: Words, prefixes: Indices) -> None:
+def pure_series(words: Words, series: Indices, stacked: Words, work: Indices, out: Indices) -> Flags:
+    """Draw whole series; say which of them are done, rather than in need of more steps or of spare words.
+
+    Args:
+        words: For all steps of one series after the other.
+        series: For each series a column: how many steps it has, how many values, and where in `out` it starts.
+        stacked: The integers of each height.
+        work: Room for the most steps.
+        out: Where the sources go.
+    """
+    done = np.zeros(series.shape[1], np.bool_)
+    paths = np.empty((2, stacked.shape[1]), np.int64)
+    begin = 0
+    for s in range(done.size):
+        steps, length, start = series[:, s]
+        place = np.zeros(3, np.int64)
+        advance(words[2 * begin : 2 * (begin + steps)], words[:0], stacked, paths, work, place)
+        stop = first_open(work, 0, place[1])
+        done[s] = settle(work[:stop], length, out[start : start + length])
+        begin += steps
+    return done
+
+
+@njit(cache=True)
+def rehearse(words: Words, spares: Words, stacked: Words, prefixes: Indices) -> None:
     """Fill each row with the first steps of a plan of its own."""
     trials, steps = prefixes.shape
     paths = np.empty((2, stacked.shape[1]), np.int64)
     for i in range(trials):
         place = np.zeros(3, np.int64)
-        advance(words[4 * steps * i : 4 * steps * (i + 1)], stacked, paths, prefixes[i], place)
+        start, stop = 2 * steps * i, 2 * steps * (i + 1)
+        advance(words[start:stop], spares[start:stop], stacked, paths, prefixes[i], place)
 
 
 @njit(cache=True)

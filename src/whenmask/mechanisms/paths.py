@@ -11,11 +11,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from whenmask.kernels.kinds import FILL, MERGE, NEW, OPEN, STAY, TAKE
-from whenmask.keystream import Keystream
+from whenmask.keystream import SPARE, Keystream
 from whenmask.mechanisms.heights import Table
 
-# Words that one step reads: two for the kind of choice, two for the paths.
-STEP_WORDS = 4
+# Words that one step reads: one for the kind of choice, one for the paths. As many are spare: step t may need the
+# words SPARE + 2t, for the kind, and SPARE + 2t + 1, for the paths.
+STEP_WORDS = 2
 # Placeholder values that a draw adds at a time at the end of a series, at first and at most.
 TAIL, LONGEST_TAIL = 64, 1 << 15
 # Steps whose words a walk reads ahead.
@@ -56,11 +57,22 @@ class PureDraw:
             base += self._head
             self._place[2] = base
             self._head = 0
-        words = self._words.words(STEP_WORDS * step, STEP_WORDS * count)
-        self._kernels.advance(words, self._stacked, self._paths, self._work, self._place)
+        self._advance(step, count)
         start = self._head
         self._head = self._kernels.first_open(self._work, start, step + count - base)
         return self._work[start : self._head].copy()
+
+    def _advance(self, step: int, count: int) -> None:
+        """Take so many steps; read the spare words of a step only where they may decide."""
+        words = self._words.words(STEP_WORDS * step, STEP_WORDS * count)
+        spares = words[:0]
+        while words.size:
+            stop = words.size if not spares.size else STEP_WORDS
+            self._kernels.advance(words[:stop], spares, self._stacked, self._paths, self._work, self._place)
+            taken = int(self._place[1]) - step
+            words = words[STEP_WORDS * taken :]
+            step += taken
+            spares = words[:0] if taken else self._words.words(SPARE + STEP_WORDS * step, STEP_WORDS)
 
     def finish(self) -> NDArray[np.int64]:
         """Go on with placeholders until every value is out, then drop the placeholders and close up."""
@@ -92,7 +104,7 @@ class PureWalk:
         self._work: list[int] = []
         self._base = 0
         self._head = 0
-        # The first words for kinds and for paths of the next steps, the last one first.
+        # The words for kinds and for paths of the next steps, the last one first.
         self._kinds: list[int] = []
         self._picks: list[int] = []
 
@@ -106,7 +118,7 @@ class PureWalk:
         word, row = self._kinds.pop(), self._rows[len(self._opens)]
         kind = bisect_right(row, word) - 1
         if row[kind] == word:
-            kind = self._exact_kind(t)
+            kind = self._exact_kind(t, word)
         pick = self._picks.pop()
         if kind == STAY:
             work.append(t)
@@ -128,7 +140,7 @@ class PureWalk:
         ways = height * (height - 1) if kind == MERGE else height
         product = pick * ways
         if product & LOWER > CLEAR:
-            product += self._word(t, 3) * ways >> WORD
+            product += self._spare(t, 1) * ways >> WORD
         b = c = product >> WORD
         if kind == TAKE:
             work.append(values[c])
@@ -167,16 +179,16 @@ class PureWalk:
         """Read the words of the next steps, the last step first."""
         words = self._words.words(STEP_WORDS * self._arrived, STEP_WORDS * AHEAD).reshape(-1, STEP_WORDS)
         self._kinds = words[::-1, 0].tolist()
-        self._picks = words[::-1, 2].tolist()
+        self._picks = words[::-1, 1].tolist()
 
-    def _word(self, step: int, which: int) -> int:
+    def _spare(self, step: int, which: int) -> int:
         """Return a word that hardly ever matters."""
-        return int(self._words.words(STEP_WORDS * step + which, 1)[0])
+        return int(self._words.words(SPARE + STEP_WORDS * step + which, 1)[0])
 
-    def _exact_kind(self, step: int) -> int:
-        """Return the kind where the first word is that of a threshold, so that the second decides."""
+    def _exact_kind(self, step: int, word: int) -> int:
+        """Return the kind where the word is that of a threshold, so that the spare one decides."""
         height = len(self._opens)
-        drawn = (self._word(step, 0), self._word(step, 1))
+        drawn = (word, self._spare(step, 0))
         upper, lower = (part[height].tolist() for part in self._stacked)
         return bisect_right(list(zip(upper, lower, strict=True)), drawn)
 

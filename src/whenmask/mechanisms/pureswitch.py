@@ -1,5 +1,6 @@
 """PureSwitch: the Gibbs law of permutations, whose guarantee is proved and pure."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Self
 
@@ -9,7 +10,7 @@ from numpy.typing import NDArray
 from whenmask.errors import ParameterError, positive_number, whole_number
 from whenmask.guarantee import Guarantee
 from whenmask.kernels.kinds import FILL, MERGE, OPEN, STAY
-from whenmask.keystream import Context, Key, Keystream
+from whenmask.keystream import SPARE, Context, Key, Keystream, Keystreams, Series
 from whenmask.law import WINDOW_HINT, Latency, Law, UnitCosts
 from whenmask.mechanisms import waiting
 from whenmask.mechanisms.calibration import EPSILON_HINT
@@ -17,6 +18,7 @@ from whenmask.mechanisms.gibbs import choose_parameters
 from whenmask.mechanisms.heights import Table, tabulate
 from whenmask.mechanisms.paths import STEP_WORDS, PureDraw, PureWalk
 from whenmask.mechanisms.temporal import Temporal
+from whenmask.mechanisms.together import Way, draw_together
 
 # What a partial plan holds at a slot whose source is not known yet.
 UNKNOWN = -2
@@ -104,6 +106,23 @@ class PureSwitch(Temporal):
         """Start a release for one value at a time (plain Python)."""
         return PureWalk(self.table, words)
 
+    def draw_together(
+        self, run: Keystreams, series: Sequence[Series], lengths: NDArray[np.int64]
+    ) -> NDArray[np.int64]:
+        """Draw whole series at once; see `sampler.Together`."""
+        from whenmask.kernels import pure  # numba, see `PureDraw`
+
+        stacked = self.table.stacked
+
+        def attempt(
+            words: NDArray[np.uint64], columns: NDArray[np.int64], out: NDArray[np.int64]
+        ) -> NDArray[np.bool_]:
+            work = np.empty(int(columns[0].max()), dtype=np.int64)
+            done: NDArray[np.bool_] = pure.pure_series(words, columns, stacked, work, out)
+            return done
+
+        return draw_together(run, series, lengths, Way(self.draw, attempt, self.window, 1))
+
     @property
     def claim(self) -> None:
         """There is no paper that claims anything."""
@@ -171,7 +190,8 @@ class PureSwitch(Temporal):
         for start in range(0, trials, some):
             part = plans[start : start + some]
             unit = STEP_WORDS * steps
-            pure.rehearse(words.words(unit * start, unit * len(part)), self.table.stacked, part)
+            drawn, spares = (words.words(place + unit * start, unit * len(part)) for place in (0, SPARE))
+            pure.rehearse(drawn, spares, self.table.stacked, part)
         plans[plans == OPEN] = UNKNOWN
         return plans
 

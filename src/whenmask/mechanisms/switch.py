@@ -7,7 +7,7 @@ its `reach`: the number of slots that a value may wait in all.
 
 import math
 from abc import abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
@@ -17,14 +17,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from whenmask.errors import ParameterError, positive_number, whole_number
-from whenmask.keystream import Context, Key, Keystream
+from whenmask.keystream import SPARE, Key, Keystream, Keystreams, Series, as_halves
 from whenmask.law import WINDOW_HINT, Latency
 from whenmask.mechanisms.calibration import smallest
 from whenmask.mechanisms.temporal import Temporal
+from whenmask.mechanisms.together import Way, draw_together
 
 ONE = 1 << 64
-# Words read ahead.
+# Steps whose words are read ahead.
 AHEAD = 256
+# From this half of the keystream on stand the lower halves of the words of all steps, which hardly ever decide.
+SPARE_HALF = 2 * SPARE
+# A block of the keystream has two words, and a step reads half of one.
+STEPS_PER_BLOCK = 4
 # Placeholder values that a draw adds at a time at the end of a series, beside two windows.
 TAIL = 64
 # Slots that a walk keeps behind it before it drops them.
@@ -121,6 +126,28 @@ class Switch(Offsets):
         """Start a release for one value at a time (plain Python)."""
         return SwitchWalk(self, words)
 
+    def draw_together(
+        self, run: Keystreams, series: Sequence[Series], lengths: NDArray[np.int64]
+    ) -> NDArray[np.int64]:
+        """Draw whole series at once; see `sampler.Together`."""
+        from whenmask.kernels import switch
+
+        law = switch.Law.of(self.stay, self.unit)
+
+        def attempt(
+            words: NDArray[np.uint64], columns: NDArray[np.int64], out: NDArray[np.int64]
+        ) -> NDArray[np.bool_]:
+            work = np.empty(int(columns[0].max()) + self.window - 1, dtype=np.int64)
+            done: NDArray[np.bool_] = switch.switch_series(as_halves(words), columns, law, self.reach, work, out)
+            return done
+
+        return draw_together(
+            run,
+            series,
+            lengths,
+            Way(self.draw, attempt, self.window if self.reach >= 0 else 2 * self.window, STEPS_PER_BLOCK),
+        )
+
     def prefixes(self, trials: int, steps: int, *, key: Key) -> NDArray[np.int64]:
         """Return the sources of the first `steps` slots of independent plans, for an audit.
 
@@ -128,9 +155,9 @@ class Switch(Offsets):
         audited.
         """
         rows = np.empty((trials, steps), dtype=np.int64)
+        run = Keystreams(key, self.identity, "audit")
         for trial in range(trials):
-            words = Keystream(key, Context(self.identity, trial, "audit"))
-            rows[trial] = self.draw(words).push(steps + self.window - 1)
+            rows[trial] = self.draw(run.of(trial)).push(steps + self.window - 1)
         return rows
 
     def log_probabilities(self, prefixes: NDArray[np.int64]) -> NDArray[np.float64]:
@@ -157,33 +184,44 @@ class SwitchDraw:
         self._words = words
         self._window = mechanism.window
         self._reach = mechanism.reach
-        self._stay = np.uint64(mechanism.stay)
-        self._unit = np.uint64(mechanism.unit)
+        self._law = switch.Law.of(mechanism.stay, mechanism.unit)
         self._arrived = 0
         self._slot = 0
         # The sources of the slots from `_slot` on.
         self._carry = np.empty(0, dtype=np.int64)
-        # Offsets of the next slots.
-        self._ahead = np.empty(0, dtype=np.int64)
+        # Upper halves of the next words.
+        self._ahead = np.empty(0, dtype=np.uint32)
 
     def push(self, count: int) -> NDArray[np.int64]:
         """Take `count` more values; return the sources of the slots that are decided now."""
-        work = np.concatenate([self._carry, np.arange(self._arrived, self._arrived + count)])
+        carried = self._carry.size
+        work = np.empty(carried + count, dtype=np.int64)
+        work[:carried] = self._carry
+        self._kernels.lay(work[carried:], self._arrived)
         self._arrived += count
         due = max(0, work.size - (self._window - 1))
-        if due:
-            self._kernels.switch(work, self._offsets(due), self._slot, self._reach)
-            self._slot += due
+        self._switch(work, due)
         self._carry = work[due:].copy()
         return work[:due]
 
-    def _offsets(self, count: int) -> NDArray[np.int64]:
-        """Return the offsets of the next slots, and read ahead: words are cheap, starting to read them is not."""
+    def _switch(self, work: NDArray[np.int64], due: int) -> None:
+        """Decide the next slots; read the lower halves of words only where a stretch needs them."""
+        switch = self._kernels.switch
+        halves, spares = self._upper_halves(due), np.empty(0, dtype=np.uint32)
+        done = 0
+        while done < due:
+            end = done + self._kernels.BLOCK if spares.size else due
+            taken = switch(halves[done:end], spares, work[done:], self._law, self._slot, self._reach)
+            done += taken
+            self._slot += taken
+            spares = self._words.halves(SPARE_HALF + self._slot, self._kernels.BLOCK) if not taken else spares[:0]
+
+    def _upper_halves(self, count: int) -> NDArray[np.uint32]:
+        """Return halves for the next steps, and read ahead: words are cheap, starting to read them is not."""
         if self._ahead.size < count:
-            words = self._words.words(self._slot, count + AHEAD)
-            self._ahead = self._kernels.offsets(words, self._stay, self._unit)
-        offsets, self._ahead = self._ahead[:count], self._ahead[count:]
-        return offsets
+            self._ahead = self._words.halves(self._slot, count + AHEAD)
+        halves, self._ahead = self._ahead[:count], self._ahead[count:]
+        return halves
 
     def finish(self) -> NDArray[np.int64]:
         """Go on with placeholders until every value is out, then drop the placeholders and close up."""
@@ -239,7 +277,8 @@ class SwitchWalk:
 
     def _read_ahead(self) -> int:
         """Turn the next words into offsets, the last one first, and return the first."""
-        words = self._words.words(self._slot, AHEAD)
+        upper = self._words.halves(self._slot, AHEAD).astype(np.uint64)
+        words = upper << np.uint64(32) | self._words.halves(SPARE_HALF + self._slot, AHEAD)
         offsets = np.where(words < self._stay, 0, 1 + (words - self._stay) // self._unit)
         self._ahead = offsets[::-1].tolist()
         return self._ahead.pop()

@@ -31,7 +31,7 @@ TEMPLATE = """<!doctype html>
 <meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'; img-src data:">
 <meta name="referrer" content="no-referrer">
 <link rel="icon" href="data:,">
-<title>Release report</title>
+<title>{title}</title>
 <style>
 {style}
 </style>
@@ -57,7 +57,9 @@ def page(data: ReportData) -> str:
         shown(data),
     )
     style = files("whenmask.report").joinpath("style.css").read_text(encoding="utf-8").strip()
-    return TEMPLATE.format(style=style, sections="\n".join(part for part in (*sections, footer(data)) if part))
+    return TEMPLATE.format(
+        title="Release report", style=style, sections="\n".join(part for part in (*sections, footer(data)) if part)
+    )
 
 
 def header(data: ReportData) -> str:
