@@ -2,6 +2,7 @@
 
 import csv
 import datetime as dt
+import json
 import math
 from collections.abc import Iterator
 from pathlib import Path
@@ -43,7 +44,8 @@ def demo(*, write: Path | None = None) -> None:
     Example: `whenmask demo`
 
     Args:
-        write: Write a made-up table of 20 households over two weeks instead, as CSV, to try other commands on.
+        write: Write a made-up table of 20 households over two weeks instead, to try other commands on: as JSON
+            lines if the name ends in .jsonl, else as CSV.
     """
     if write is not None:
         write_readings(write)
@@ -85,9 +87,14 @@ def write_readings(path: Path) -> None:
     """Write half-hourly readings of several households, with the running total that their meters show as well."""
     try:
         with path.open("x", newline="", encoding="utf-8") as file:
-            lines = csv.writer(file)
-            lines.writerow(["meter", "time", "kwh", "total"])
-            lines.writerows(readings())
+            if path.suffix == ".jsonl":
+                for meter, time, kwh, total in readings():
+                    row = {"meter": meter, "time": time, "kwh": float(kwh), "total": float(total)}
+                    file.write(json.dumps(row) + "\n")
+            else:
+                lines = csv.writer(file)
+                lines.writerow(["meter", "time", "kwh", "total"])
+                lines.writerows(readings())
     except OSError as error:
         hint = "an existing file is never overwritten"
         raise FileError("the table cannot be written", error.strerror, hint) from None

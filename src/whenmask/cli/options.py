@@ -2,18 +2,21 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import Parameter
 
-from whenmask.columns import Columns
 from whenmask.errors import ParameterError
 from whenmask.files import Room
 from whenmask.keystream import Key, checked_run
 
+if TYPE_CHECKING:
+    from whenmask.columns import Columns
+
 # Options that are given or not, and lists that cannot be emptied: there is no --no-force, no --empty-by.
 Flag = Parameter(negative=())
 Listed = Parameter(negative=())
+KEY_HINT = "make a key file with `whenmask key`, and keep it as secret as the rows"
 
 
 @Parameter(name="*")
@@ -32,8 +35,10 @@ class Roles:
     leave_out: Annotated[list[str] | None, Listed] = None
     "A column that nothing is read of, such as a counter; repeat it for several."
 
-    def columns(self) -> Columns:
+    def columns(self) -> "Columns":
         """Return the roles as the engines know them."""
+        from whenmask.columns import Columns  # Arrow, which streams on small machines do without
+
         return Columns.named(by=self.by, time=self.time, values=self.values, keep=self.keep)
 
 
@@ -57,9 +62,25 @@ class Secrets:
         """
         key = opened_key(self.key_file, self.testing_key)
         if key is None and self.run_id is not None:
-            hint = "make a key file with `whenmask key`, and keep it as secret as the rows"
-            raise ParameterError("`--run-id` needs `--key-file`: a fresh key never repeats a run", hint=hint)
+            raise ParameterError("`--run-id` needs `--key-file`: a fresh key never repeats a run", hint=KEY_HINT)
         return key or Key.fresh(), checked_run(self.run_id)
+
+    def opened_for(self, state: Path | None) -> tuple[Key, str | None]:
+        """Return the key and the run id of a stream, whose run its state may hold.
+
+        Raises:
+            ParameterError: They do not go together.
+        """
+        if state is None:
+            return self.opened()
+        if self.run_id is not None:
+            raise ParameterError(
+                "`--run-id` and `--state` exclude each other", hint="a state has a run of its own"
+            )
+        key = opened_key(self.key_file, self.testing_key)
+        if key is None:
+            raise ParameterError("`--state` needs `--key-file`: a fresh key cannot go on", hint=KEY_HINT)
+        return key, None
 
 
 def opened_key(key_file: Path | None, testing_key: int | None) -> Key | None:
