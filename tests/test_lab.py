@@ -5,6 +5,7 @@ import os
 import re
 import sys
 import time
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -16,10 +17,10 @@ from tests.browser import CHROMIUM, first_pixel, opened, painted
 from whenmask import cli, lab
 from whenmask.errors import DependencyError, FileError, ParameterError
 from whenmask.lab import cost, paper
-from whenmask.lab.experiment import Scope, compared
+from whenmask.lab.experiment import Scope, Task, compared
 from whenmask.lab.figures import Axes, Line, Panel, panels
 from whenmask.lab.mechanisms import ALL_TEMPORAL, Contender, Draw
-from whenmask.lab.results import Mean, Results, read_measurements
+from whenmask.lab.results import Mean, Measured, Results, read_measurements
 
 TINY = Scope(None, "tiny")
 ROOT = Path(__file__).parent.parent
@@ -44,7 +45,7 @@ def tiny(tmp_path_factory) -> Path:
     try:
         folder.mkdir()
     except FileExistsError:
-        for _ in range(3000):
+        for _ in range(9000):
             if (folder / "reproduction.md").exists():
                 return folder
             time.sleep(0.1)
@@ -227,6 +228,19 @@ def test_part_of_the_experiments_keeps_the_rest(tiny: Path, tmp_path: Path) -> N
     assert "tiny, for tests: cost, averages" in said
     sections = lab.reproduce(TINY, tmp_path, only=["allocation"], workers=1, version="1")
     assert [name for name, _ in sections] == ["allocation"]
+
+
+def test_what_is_done_is_kept_where_a_later_experiment_fails(tmp_path: Path, monkeypatch) -> None:
+    """An experiment that breaks does not lose those before it."""
+
+    def broken(_scope: Scope) -> list[Measured]:
+        raise ZeroDivisionError
+
+    failing = replace(lab.EXPERIMENTS["counts"], tasks=lambda scope: [Task(broken, scope)])
+    monkeypatch.setitem(lab.EXPERIMENTS, "counts", failing)
+    with pytest.raises(ZeroDivisionError):
+        lab.reproduce(TINY, tmp_path, only=["allocation", "counts"], workers=1, version="0")
+    assert [name for name, _ in lab.redraw(tmp_path)] == ["allocation"]
 
 
 def test_results_are_tidy(tiny: Path) -> None:

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from cyclopts import Parameter
 
 from whenmask.errors import ParameterError
-from whenmask.files import Room
 from whenmask.keystream import Key, checked_run
 
 if TYPE_CHECKING:
     from whenmask.columns import Columns
+    from whenmask.files import Room
 
 # Options that are given or not, and lists that cannot be emptied: there is no --no-force, no --empty-by.
 Flag = Parameter(negative=())
@@ -120,8 +120,10 @@ class Space:
     spill: Path | None = None
     "A folder for what does not fit into memory, in the clear until the run ends; by default that of the output."
 
-    def room(self) -> Room:
+    def room(self) -> "Room":
         """Return the room as the engine knows it."""
+        from whenmask.files import Room  # DuckDB, likewise
+
         return Room(self.memory, self.spill)
 
 

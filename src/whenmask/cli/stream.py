@@ -41,7 +41,7 @@ def stream(
     Each line is an object; the fields `time`, `by` and `keep` stay, the others move within their series. Lines
     that cannot be used are left out and counted, and the exit code is then 2.
 
-    Example: `mosquitto_sub -t meter | whenmask stream --time time --values kwh --epsilon 4 --window 48`
+    Example: `whenmask stream --time time --by meter --values kwh --epsilon 4 --window 48 < in.jsonl`
 
     Args:
         time: The field that orders a series.

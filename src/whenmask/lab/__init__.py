@@ -55,7 +55,8 @@ def reproduce(
         scope: What is to be run, and on what.
         output: The folder to write to; it is made if it is not there.
         only: The names of the experiments; all by default. What is in the folder of others is kept, if it was
-            measured on the same data with the same version; the page says with which settings.
+            measured on the same data with the same version; the page says with which settings. Each experiment
+            is kept as soon as it is done.
         workers: How many processes; by default one for each core.
         version: The version of the package, for the page.
         progress: Is called with the number of tasks, and returns what is called after each.
@@ -67,31 +68,34 @@ def reproduce(
     count = whole_number("workers", workers or os.cpu_count() or 1, least=1, hint="it counts processes")
     check_packages(experiments)
     names = list(dict.fromkeys(name for each in experiments for name in each.data))
-    sources = [Source.of(LOADERS[name](scope.folder)) for name in names]
-    tasks = [task for each in experiments for task in each.tasks(scope)]
-    advance = progress(len(tasks)) if progress else lambda: None
-    measurements = run_tasks(tasks, workers=count, advance=advance)
+    sources = {name: Source.of(LOADERS[name](scope.folder)) for name in names}
+    tasks = [each.tasks(scope) for each in experiments]
+    advance = progress(sum(map(len, tasks))) if progress else lambda: None
     output.mkdir(parents=True, exist_ok=True)
-    record = Record({each.name: scope.effort for each in experiments}, sources, version)
-    if only and (kept := _kept(output, record)):
-        record, earlier = kept
-        measurements = earlier + measurements
-    data = {name: record.basis(name, EXPERIMENTS[name].data) for name in record.efforts}
-    write_measurements(output, measurements, data)
-    record.write(output)
+    for each, measured in zip(experiments, run_tasks(tasks, workers=count, advance=advance), strict=True):
+        used = [sources[name] for name in each.data]
+        _keep(output, Record({each.name: scope.effort}, used, version), measured)
     return redraw(output)
 
 
-def _kept(output: Path, record: Record) -> tuple[Record, list[Measured]] | None:
-    """Return what is in the folder of other experiments, with a record of all, if the data are the same."""
+def _keep(output: Path, record: Record, measurements: list[Measured]) -> None:
+    """Write what was measured of an experiment beside what is there of others."""
+    record, others = _joined(output, record)
+    data = {name: record.basis(name, EXPERIMENTS[name].data) for name in record.efforts}
+    write_measurements(output, others + measurements, data)
+    record.write(output)
+
+
+def _joined(output: Path, record: Record) -> tuple[Record, list[Measured]]:
+    """Return a record of all, and what is there of other experiments, if data and version are the same."""
     try:
         earlier, measurements = Record.read(output), read_measurements(output)
     except FileError:
-        return None
+        return record, []
     known = {source.name: source for source in earlier.sources}
     changed = any(known.get(source.name, source) != source for source in record.sources)
     if changed or earlier.version != record.version:
-        return None
+        return record, []
     efforts = earlier.efforts | record.efforts
     sources = list((known | {source.name: source for source in record.sources}).values())
     others = [each for each in measurements if each.setting.experiment not in record.efforts]

@@ -3,7 +3,7 @@
 import importlib.util
 import multiprocessing
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from contextlib import contextmanager
 
@@ -27,32 +27,41 @@ def check_packages(experiments: Sequence[Experiment]) -> None:
             raise DependencyError(f"the lab needs {name}, which is not installed", hint=hint)
 
 
-def run_tasks(tasks: Sequence[Task], *, workers: int, advance: Callable[[], None]) -> list[Measured]:
-    """Run all tasks; return what they measured in the order of the tasks, whichever ends first.
+def run_tasks(
+    groups: Sequence[Sequence[Task]], *, workers: int, advance: Callable[[], None]
+) -> Iterator[list[Measured]]:
+    """Run all tasks; yield what each group measured, in the order of its tasks, whichever ends first.
 
     Args:
-        tasks: What to run.
+        groups: What to run. All cores work on the next groups while the last tasks of one go on.
         workers: How many processes; 1 runs all here.
         advance: Called after each task.
     """
     if workers == 1:
-        done = []
-        for task in tasks:
-            done.append(task())
-            advance()
-        return [measured for each in done for measured in each]
+        for tasks in groups:
+            done = []
+            for task in tasks:
+                done.append(task())
+                advance()
+            yield _flat(done)
+        return
     with one_thread_each():
         context = multiprocessing.get_context("spawn")
         with ProcessPoolExecutor(max_workers=workers, mp_context=context) as pool:
-            futures = [pool.submit(task) for task in tasks]
+            submitted = [[pool.submit(task) for task in tasks] for tasks in groups]
             try:
-                for future in as_completed(futures):
-                    future.result()
-                    advance()
+                for futures in submitted:
+                    for future in as_completed(futures):
+                        future.result()
+                        advance()
+                    yield _flat(future.result() for future in futures)
             except BaseException:
                 pool.shutdown(wait=False, cancel_futures=True)
                 raise
-            return [measured for future in futures for measured in future.result()]
+
+
+def _flat(done: Iterable[list[Measured]]) -> list[Measured]:
+    return [measured for each in done for measured in each]
 
 
 @contextmanager
