@@ -19,12 +19,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.tables import LONDON
-from whenmask import WhenmaskError, check, clues
+from whenmask import WhenmaskError, check
 from whenmask.check import check_batches, check_frame, refuse_useless
 from whenmask.cli import run
 from whenmask.clues import Column, Direction, Others
 from whenmask.columns import Columns
 from whenmask.errors import DataError, ParameterError
+from whenmask.finding import Finding
 
 ROLES = Columns(by=("meter",), time="time")
 WINDOW = 24
@@ -41,7 +42,7 @@ def times() -> pa.Array:
     return pa.array([START + datetime.timedelta(hours=int(hour)) for hour in HOURS.ravel()], pa.timestamp("us"))
 
 
-def table(column, window: int | None = WINDOW, by=("meter",)) -> list[clues.Finding]:
+def table(column, window: int | None = WINDOW, by=("meter",)) -> list[Finding]:
     """Return the findings about one column of values in a table of hourly readings."""
     values = pa.array(column.ravel() if isinstance(column, np.ndarray) else column)
     meters = pa.array(np.repeat([f"m{number}" for number in range(METERS)], LENGTH))
@@ -49,7 +50,7 @@ def table(column, window: int | None = WINDOW, by=("meter",)) -> list[clues.Find
     return check_batches([batch], Columns(by=by, time="time"), window=window)
 
 
-def kinds(found: list[clues.Finding]) -> list[tuple[str, str]]:
+def kinds(found: list[Finding]) -> list[tuple[str, str]]:
     """Return what was found, in short."""
     return [(one.kind, one.severity) for one in found]
 

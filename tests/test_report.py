@@ -21,9 +21,9 @@ from hypothesis import strategies as st
 from tests.browser import CHROMIUM, first_pixel, opened
 from whenmask import Backward, Forward, Key, PureSwitch, RanSwitch, StaSwitch, Threshold, losses
 from whenmask.batches import release_batches
-from whenmask.clues import Finding
 from whenmask.columns import Columns
 from whenmask.errors import DataError
+from whenmask.finding import Finding
 from whenmask.guarantee import Guarantee
 from whenmask.losses import Comparison, compare_batches, series_label
 from whenmask.mechanisms import Temporal

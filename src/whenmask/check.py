@@ -13,9 +13,10 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from whenmask.clues import SAMPLE, Column, Finding, Others
+from whenmask.clues import SAMPLE, Column, Others
 from whenmask.columns import ColumnNames, Columns, Runs, time_numbers
 from whenmask.errors import DataError, whole_number
+from whenmask.finding import Finding
 from whenmask.frames import sorted_table
 
 # Rows looked at together.

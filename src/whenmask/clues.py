@@ -6,7 +6,7 @@ finding shows what is in a cell.
 
 import math
 from dataclasses import dataclass, field
-from typing import Any, Literal, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -14,8 +14,8 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from whenmask.columns import holds_numbers, is_text, text_numbers, time_numbers
+from whenmask.finding import Finding, Severity
 
-Severity: TypeAlias = Literal["useless", "warning", "note"]
 Flags: TypeAlias = NDArray[np.bool_]
 
 # Rows of a stretch that are looked at closely: patterns of text, and the same times in other series.
@@ -37,32 +37,6 @@ _MONTH = r"(Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)[a-z]*"
 _NAMED = rf"([A-Z][a-z]+,? )?(\d{{1,2}}[ -]{_MONTH}[ -,]+\d{{2,4}}|{_MONTH}\.? \d{{1,2}},? \d{{4}})"
 TIME_TEXT = rf"^\s*(({_ISO}|{_DAY}|{_NAMED})([T ,]+{_CLOCK})?|{_CLOCK}|{_COMPACT}){_ZONE}\s*$"
 ROW_ID_TEXT = r"^\{?[0-9A-Fa-f]{8}-([0-9A-Fa-f]{4}-){3}[0-9A-Fa-f]{12}\}?$"
-
-
-@dataclass(frozen=True)
-class Finding:
-    """One thing about a table to know before releasing it.
-
-    Attributes:
-        kind: What was found, as one word: "counter", "sequence", "timestamp", "clock text", "row id", "trend",
-            "shared", "equal", "short", "single", "empty", "unread" or "invalid".
-        column: The column it is about, None for the table as a whole.
-        severity: "useless" if the release would hide little or nothing, "warning" if it may, else "note".
-        what_found: The evidence, in counts and shares.
-        meaning: What that does to a release.
-        advice: What to do about it.
-    """
-
-    kind: str
-    column: str | None
-    severity: Severity
-    what_found: str
-    meaning: str
-    advice: str
-
-    def __str__(self) -> str:
-        subject = "the table" if self.column is None else f"column {self.column!r}"
-        return f"{subject}: {self.what_found}. {self.meaning} {self.advice}"
 
 
 class Others:

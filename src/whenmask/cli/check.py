@@ -10,8 +10,8 @@ from whenmask.check import Check, useless, worst_first
 from whenmask.cli.options import Flag, Roles, Space
 from whenmask.cli.progress import interruptible, progress
 from whenmask.cli.show import print_json
-from whenmask.clues import Finding
 from whenmask.files import find_invalid, open_inputs, window_of
+from whenmask.finding import Finding
 
 COLORS = {"useless": "bold red", "warning": "yellow", "note": "cyan"}
 

@@ -4,8 +4,8 @@ import json
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from whenmask.clues import Finding
 from whenmask.columns import Columns
+from whenmask.finding import Finding
 from whenmask.keystream import Key
 from whenmask.ledger import Ledger, Run
 from whenmask.mechanisms import Temporal

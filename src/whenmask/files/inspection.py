@@ -4,12 +4,12 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from whenmask.clues import Finding
 from whenmask.columns import otherwise
 from whenmask.errors import DataError
 from whenmask.files.duration import WINDOW_HINT, Steps, parsed_window
 from whenmask.files.reading import Inputs
 from whenmask.files.sql import listed, quoted, unused
+from whenmask.finding import Finding
 
 SHOWN = 6
 DROP_HINT = "mend these rows, or leave them out with --drop-invalid, which counts them"

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from whenmask.clues import Finding
+from whenmask.finding import Finding
 from whenmask.guarantee import Claim, Guarantee
 from whenmask.law import Costs, Law
 from whenmask.losses import Example, Loss
