@@ -7,6 +7,7 @@ with Spark alone, through pandas, and once with the packets of whenmask.
 
 import os
 import statistics
+import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -39,6 +40,7 @@ MECHANISMS = {"RanSwitch": RanSwitch(4, window=48), "PureSwitch": PureSwitch(4, 
 
 def session() -> SparkSession:
     """Return a session on two cores."""
+    os.environ["PYSPARK_PYTHON"] = sys.executable
     builder = SparkSession.builder.master("local[2]").config("spark.sql.shuffle.partitions", 4)
     builder = builder.config("spark.ui.enabled", "false").config("spark.ui.showConsoleProgress", "false")
     made = builder.config("spark.driver.memory", "4g").getOrCreate()

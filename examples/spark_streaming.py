@@ -10,6 +10,8 @@ it was, and the files in `released` are the same as if it had never stopped.
 
 import argparse
 import json
+import os
+import sys
 
 from pyspark.sql import SparkSession
 
@@ -27,6 +29,8 @@ def main() -> None:
     parser.add_argument("--once", action="store_true", help="end when all files that are there have been taken")
     asked = parser.parse_args()
 
+    # On one machine the workers run in this Python; on a cluster, name the one that has whenmask.
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     spark = (
         SparkSession.builder.master(asked.master)
         .appName("release meter readings")

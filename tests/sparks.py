@@ -4,6 +4,7 @@ import gc
 import os
 import shutil
 import subprocess
+import sys
 import tempfile
 import warnings
 from contextlib import suppress
@@ -59,6 +60,7 @@ def session() -> Any:
     # Workers must find the helpers of these tests.
     os.environ["PYTHONPATH"] = os.pathsep.join([str(ROOT), str(ROOT / "src"), os.environ.get("PYTHONPATH", "")])
     os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
+    os.environ["PYSPARK_PYTHON"] = sys.executable  # not the first python3 there is, which may lack everything
     settings = {
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",

@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
@@ -61,6 +62,8 @@ def started(master: str) -> Iterator["SparkSession"]:
 
     import whenmask.spark  # noqa: F401 - says what is missing
 
+    if master.startswith("local"):  # workers run on this machine: in this Python, not the first there is
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     builder = SparkSession.builder.master(master).appName("whenmask release")
     settings = {"spark.ui.showConsoleProgress": "false", "spark.sql.session.timeZone": "UTC"}
     for name, value in settings.items():
