@@ -71,12 +71,10 @@ class Stream:
 
     def push(self, value: Any) -> list[Any]:
         """Take one value; return the values that are released now, in the order of their slots."""
-        if self._ended:
-            raise _ended()
-        held = self._held
-        held[self._arrived] = value
-        self._arrived += 1
-        sources = self._due()
+        sources = self._due()  # once the series has ended, an error
+        held, arrived = self._held, self._arrived
+        held[arrived] = value
+        self._arrived = arrived + 1
         if self._once and len(sources) == 1:  # the usual case, without a comprehension
             return [held.pop(sources[0])]
         return self._released(sources)
@@ -93,6 +91,7 @@ class Stream:
         if self._ended:
             return []
         self._ended = True
+        self._due = _refuse
         released = self._released(self._walk.finish())
         self._held.clear()
         return released
@@ -137,6 +136,8 @@ class Stream:
         self._start(Context(self._sampler.identity, series, run))
         self._walk.restore(state)
         self._arrived, self._ended, self._held = arrived, ended, held
+        if ended:
+            self._due = _refuse
         return self
 
     def __reduce__(self) -> NoReturn:
@@ -151,8 +152,8 @@ class Stream:
         return f"<Stream: {self._sampler.identity}, {self.pending} pending, {self.key_kind} key>"
 
 
-def _ended() -> DataError:
-    return DataError("the series has ended", hint="start a new stream for the next series")
+def _refuse() -> NoReturn:
+    raise DataError("the series has ended", hint="start a new stream for the next series")
 
 
 def _opened(snapshot: bytes, header: bytes, key: Key) -> tuple[Any, ...]:

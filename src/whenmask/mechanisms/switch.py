@@ -246,8 +246,7 @@ class SwitchWalk:
         self._stay = np.uint64(mechanism.stay)
         self._unit = np.uint64(mechanism.unit)
         self._arrived = 0
-        self._slot = 0
-        # The sources of the slots from `_slot` on, behind `_head` slots that are gone.
+        # The sources of the slots that are not decided, behind `_head` slots that are gone.
         self._work: list[int] = []
         self._head = 0
         # Offsets of the next slots, the last one first.
@@ -256,48 +255,48 @@ class SwitchWalk:
     def push(self) -> tuple[int, ...]:
         """Take one more value; return the source of the slot that is decided now, if any."""
         # Written for CPython: one attribute read each, no calls; this is the cost of a stream.
-        work, arrived, slot = self._work, self._arrived, self._slot
+        work, arrived = self._work, self._arrived
         work.append(arrived)
         self._arrived = arrived + 1
-        if arrived - slot < self._wait:
+        slot = arrived - self._wait
+        if slot < 0:
             return ()
         ahead = self._ahead
-        offset = ahead.pop() if ahead else self._read_ahead()
+        offset = ahead.pop() if ahead else self._read_ahead(slot)
         head = self._head
+        self._head = head + 1
         released = work[head]
         if offset and not 0 <= self._reach < offset + slot - released:
             waiting, released = released, work[head + offset]
             work[head + offset] = waiting
-        self._slot = slot + 1
-        self._head = head + 1
-        if head >= BEHIND:
-            del work[: head + 1]
-            self._head = 0
         return (released,)
 
-    def _read_ahead(self) -> int:
-        """Turn the next words into offsets, the last one first, and return the first."""
-        upper = self._words.halves(self._slot, AHEAD).astype(np.uint64)
-        words = upper << np.uint64(32) | self._words.halves(SPARE_HALF + self._slot, AHEAD)
+    def _read_ahead(self, slot: int) -> int:
+        """Turn the next words into offsets, the last one first, and return the first; drop slots that are gone."""
+        if self._head > BEHIND:
+            del self._work[: self._head]
+            self._head = 0
+        upper = self._words.halves(slot, AHEAD).astype(np.uint64)
+        words = upper << np.uint64(32) | self._words.halves(SPARE_HALF + slot, AHEAD)
         offsets = np.where(words < self._stay, 0, 1 + (words - self._stay) // self._unit)
         self._ahead = offsets[::-1].tolist()
         return self._ahead.pop()
 
     def finish(self) -> list[int]:
         """Go on with placeholders until every value is out, then drop the placeholders and close up."""
-        length, owed = self._arrived, self._arrived - self._slot
+        length, owed = self._arrived, len(self._work) - self._head
         released: list[int] = []
         while len(released) < owed:
             released += [source for source in self.push() if source < length]
         return released
 
-    def state(self) -> tuple[int, int, list[int]]:
+    def state(self) -> tuple[int, list[int]]:
         """Return what `restore` needs."""
-        return self._arrived, self._slot, self._work[self._head :]
+        return self._arrived, self._work[self._head :]
 
     def restore(self, state: Any) -> None:
         """Go on from a state."""
-        self._arrived, self._slot, work = state
+        self._arrived, work = state
         self._work = list(work)
         self._head = 0
         self._ahead = []
