@@ -24,8 +24,10 @@ from whenmask.mechanisms.temporal import Temporal
 from whenmask.mechanisms.together import Way, draw_together
 
 ONE = 1 << 64
-# Steps whose words are read ahead.
+# Steps whose words a draw reads ahead.
 AHEAD = 256
+# Steps whose words a walk reads ahead: few at first, since many walks are short, and ever more in a long one.
+FIRST_AHEAD, MOST_AHEAD = 32, 1024
 # From this half of the keystream on stand the lower halves of the words of all steps, which hardly ever decide.
 SPARE_HALF = 2 * SPARE
 # A block of the keystream has two words, and a step reads half of one.
@@ -249,8 +251,9 @@ class SwitchWalk:
         # The sources of the slots that are not decided, behind `_head` slots that are gone.
         self._work: list[int] = []
         self._head = 0
-        # Offsets of the next slots, the last one first.
+        # Offsets of the next slots, the last one first, and how many are read next.
         self._ahead: list[int] = []
+        self._reading = FIRST_AHEAD
 
     def push(self) -> tuple[int, ...]:
         """Take one more value; return the source of the slot that is decided now, if any."""
@@ -276,8 +279,9 @@ class SwitchWalk:
         if self._head > BEHIND:
             del self._work[: self._head]
             self._head = 0
-        upper = self._words.halves(slot, AHEAD).astype(np.uint64)
-        words = upper << np.uint64(32) | self._words.halves(SPARE_HALF + slot, AHEAD)
+        count, self._reading = self._reading, min(2 * self._reading, MOST_AHEAD)
+        upper = self._words.halves(slot, count).astype(np.uint64)
+        words = upper << np.uint64(32) | self._words.halves(SPARE_HALF + slot, count)
         offsets = np.where(words < self._stay, 0, 1 + (words - self._stay) // self._unit)
         self._ahead = offsets[::-1].tolist()
         return self._ahead.pop()
@@ -300,3 +304,4 @@ class SwitchWalk:
         self._work = list(work)
         self._head = 0
         self._ahead = []
+        self._reading = FIRST_AHEAD
