@@ -9,6 +9,7 @@ import pytest
 
 from whenmask import __version__
 from whenmask.cli import run
+from whenmask.cli.show import promise
 
 ROOT = Path(__file__).parent.parent
 
@@ -57,3 +58,9 @@ def test_the_reference_is_what_the_help_says() -> None:
     generate = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(generate)
     assert (ROOT / "docs" / "cli.md").read_text(encoding="utf-8") == generate.reference()
+
+
+def test_no_promise_is_shown_as_less_than_it_is() -> None:
+    """Figures of privacy are rounded up, in tables as anywhere."""
+    shown = promise({"epsilon": 1.00001, "delta": 0.12341, "basis": "proved"})
+    assert shown == "ε = 1.001, δ = 0.1235, proved"

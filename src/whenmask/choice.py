@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 
 from whenmask.errors import ParameterError, positive_number, whole_number
-from whenmask.guarantee import precise
+from whenmask.guarantee import precise, rounded_up
 from whenmask.law import WINDOW_HINT
 from whenmask.mechanisms import Backward, PureSwitch, RanSwitch, Temporal
 from whenmask.mechanisms.switch import ONE
@@ -105,10 +105,12 @@ def _objection(mechanism: Temporal, delta: float, max_latency: int | None) -> st
     guarantee = mechanism.guarantee
     # PureSwitch's tables are cut where what lies beyond is less likely than any computer error.
     if guarantee.delta > max(delta, 1e-20):
-        reason = f"its delta is {guarantee.delta:.3g}"
+        reason = f"its delta is {rounded_up(guarantee.delta):g}"
         if isinstance(mechanism, RanSwitch):
             least = least_epsilon(delta, mechanism.window)
-            reason += f"; the smallest epsilon that reaches delta={delta:g} is {least:.4g}" if least else ""
+            reason += (
+                f"; the smallest epsilon that reaches delta={delta:g} is {rounded_up(least):g}" if least else ""
+            )
         return reason
     if max_latency is not None and mechanism.latency.p99 > max_latency:
         return f"1 in 100 slots waits for {mechanism.latency.p99} values or more"

@@ -8,7 +8,7 @@ Both are computed from the integers that the sampler uses, with many digits, and
 import math
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
-from decimal import Context, Decimal, localcontext
+from decimal import ROUND_CEILING, Context, Decimal, localcontext
 from typing import Any, Literal, TypeAlias
 
 from whenmask.errors import DependencyError, ParameterError, positive_number, whole_number
@@ -23,6 +23,16 @@ GRID = 1e-4
 GRID_LEAST = 1e4
 # More than what their float arithmetic can be off by.
 ROUNDING = 1e-10
+
+
+def rounded_up(value: float, digits: int = 4) -> float:
+    """Return the least number of so many digits that is not below: no figure of privacy is shown as less.
+
+    Example:
+        >>> rounded_up(0.13161), rounded_up(4.0)
+        (0.1317, 4.0)
+    """
+    return float(Context(prec=digits, rounding=ROUND_CEILING).create_decimal_from_float(value))
 
 
 @dataclass(frozen=True)

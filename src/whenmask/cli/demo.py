@@ -11,6 +11,7 @@ from rich.console import Console
 from rich.table import Table
 
 from whenmask import Key, PureSwitch, StaSwitch
+from whenmask.cli.show import bound
 from whenmask.errors import FileError
 from whenmask.keystream import Context, Keystream
 
@@ -77,9 +78,9 @@ def demo(*, write: Path | None = None) -> None:
         f"On average a reading moved {costs.per_slot() / 2:.1f} hours."
     )
     guarantee, claim = mechanism.guarantee, StaSwitch(EPSILON, window=WINDOW, calibrate="claim").claim
-    proved = f"epsilon {guarantee.epsilon:.3g}, delta {guarantee.delta:.1g}, {guarantee.basis}"
+    proved = f"epsilon {bound(guarantee.epsilon)}, delta {bound(guarantee.delta)}, {guarantee.basis}"
     console.print(f"Guaranteed by PureSwitch: {proved}.")
-    claimed = f"epsilon {claim.epsilon:.3g}, delta {claim.delta:.2g}"
+    claimed = f"epsilon {bound(claim.epsilon)}, delta {bound(claim.delta)}"
     console.print(f"For comparison, StaSwitch's paper claims {claimed}: a claim only.")
 
 

@@ -7,7 +7,7 @@ from cyclopts import Parameter
 from rich.table import Table
 
 from whenmask.cli.options import Flag
-from whenmask.cli.show import console, number, print_json, promise
+from whenmask.cli.show import bound, console, print_json, promise
 from whenmask.description import describe
 from whenmask.gateway.loading import load_configuration
 from whenmask.gateway.service import Law, check_surroundings, end_series, run_gateway
@@ -58,7 +58,7 @@ def describe_law(law: Law) -> dict[str, Any]:
     """Return what a gateway promises, in words."""
     described = describe(law.mechanism, law=False)
     delay, delta = law.timing.delay, law.timing.delta
-    watched = f"adds {number(delta)} to δ" if delta else "tells nothing"
+    watched = f"adds {bound(delta)} to δ" if delta else "tells nothing"
     return {
         "mechanism": f"{described['mechanism']}, window {law.mechanism.window}",
         "guarantee": promise(described["guarantee"]),

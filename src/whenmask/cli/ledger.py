@@ -8,7 +8,7 @@ from cyclopts import Parameter
 from rich.table import Table
 
 from whenmask.cli.options import Flag
-from whenmask.cli.show import console, number, print_json
+from whenmask.cli.show import bound, console, print_json
 from whenmask.ledger import Ledger
 
 
@@ -38,11 +38,11 @@ def ledger(
     shown = console()
     table = Table("date", "output", "rows", "series", "epsilon", "delta", "same rows as", box=None)
     for run in runs:
-        epsilon, delta = number(run.epsilon), number(run.delta)
+        epsilon, delta = bound(run.epsilon), bound(run.delta)
         table.add_row(run.date, run.output, f"{run.rows:,}", f"{run.series:,}", epsilon, delta, run.slots[:8])
     shown.print(table)
     for one in spent:
-        total = f"epsilon {number(one.epsilon)}, delta {number(one.delta)}"
+        total = f"epsilon {bound(one.epsilon)}, delta {bound(one.delta)}"
         if one.epsilon is None:
             total = "an unknown budget, as nothing is proved of a run"
         times = "once" if one.runs == 1 else f"{one.runs} times"

@@ -8,6 +8,8 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
+from whenmask.guarantee import rounded_up
+
 # Displacements listed one by one; wider laws are gathered into as many groups.
 LINES = 25
 BAR = 40
@@ -26,16 +28,21 @@ def number(value: float | int | None) -> str:
     return str(value) if isinstance(value, int) else f"{value:.4g}"
 
 
+def bound(value: float | int | None) -> str:
+    """Return a figure of privacy in a few digits, and never as less than it is."""
+    return number(None if value is None else rounded_up(value))
+
+
 def promise(content: dict[str, Any] | None) -> str:
     """Return a claim or guarantee in a few words."""
     if content is None:
         return "none published"
-    text = f"ε = {number(content['epsilon'])}, δ = {number(content['delta'])}, {content['basis']}"
+    text = f"ε = {bound(content['epsilon'])}, δ = {bound(content['delta'])}, {content['basis']}"
     if "source" in content:
         return f"{text} ({content['source']})"
     if "trials" in content:
         low, high = content.get("interval") or (0.0, content["delta"])
-        return f"{text}: δ in {number(low)} … {number(high)}, {content['trials']:,} trials; evidence, not a proof"
+        return f"{text}: δ in {number(low)} … {bound(high)}, {content['trials']:,} trials; evidence, not a proof"
     return text
 
 
