@@ -19,7 +19,7 @@ from whenmask.keystream import Context, Keystream
 SHAPE = [(14, 60), (3, 240), (2, 900), (13, 110), (4, 420), (3, 1900), (6, 510), (3, 130)]
 WINDOW = 24
 EPSILON = 6
-BAR = 15
+BAR = 12
 HOUSEHOLDS = 20
 DAYS = 14
 START = dt.datetime(2024, 1, 1)
