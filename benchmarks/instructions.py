@@ -57,16 +57,17 @@ def kernels() -> dict[str, Callable[[int], object]]:
     words, halves = stream.words(0, 4 * VALUES), stream.halves(0, 2 * VALUES)
     unit = 2**64 // 40
     stay = 2**64 - (WINDOW - 1) * unit
-    law, none = switch.Law.of(stay, unit), halves[:0]
+    none = halves[:0]
     offsets = switch.offsets(words, np.uint64(stay), np.uint64(unit))
     table = PureSwitch(2, window=WINDOW).table
 
     def switched(n: int, reach: int) -> object:
-        return switch.switch(halves[:n], none, np.arange(n + WINDOW), law, 0, reach)
+        law = switch.Law.of(stay, unit, WINDOW, reach)
+        return switch.switch(halves[:n], none, np.arange(n + WINDOW), law, 0)
 
     def advanced(n: int) -> object:
-        paths, place = np.zeros((2, table.top + 1), np.int64), np.zeros(3, np.int64)
-        return pure.advance(words[: 2 * n], words[:0], table.stacked, paths, np.empty(n, np.int64), place)
+        paths, place = np.zeros((2, table.top + 2), np.int64), np.zeros(3, np.int64)
+        return pure.advance(words[: 2 * n], words[:0], table.guide, paths, np.empty(n, np.int64), place)
 
     def threshold(n: int) -> object:
         ring = np.full(WINDOW, -1)

@@ -118,7 +118,7 @@ class ClampedDraw(SwitchDraw):
         offsets = np.empty(work.size, dtype=np.int32)
         self._kernels.choose(self._words.halves(self._slot, work.size), self._law, offsets)
         offsets = np.minimum(offsets, np.arange(work.size, dtype=np.int32)[::-1])
-        self._kernels.exchange(work, offsets, self._slot, self._reach)
+        self._kernels.exchange_all(work, offsets, self._law.reach - self._slot)
         return work
 
 
@@ -162,7 +162,7 @@ class Narrow(RanSwitch):
     def draw(self, words):
         """Start a release in which the largest offset counts as staying."""
         draw = SwitchDraw(self, words)
-        draw._law = draw._law.of(self.stay + self.unit, self.unit)
+        draw._law = draw._law.of(self.stay + self.unit, self.unit, self.window, self.reach)
         return draw
 
 
@@ -181,6 +181,12 @@ class WideDraw(SwitchDraw):
         """Start with a value ahead."""
         super().__init__(mechanism, words)
         self.push(1)
+
+    def push_into(self, count, room):
+        """Work elsewhere: there is no place for the value ahead."""
+        released = super().push_into(count, np.empty(self._carry.size + count, dtype=np.int64))
+        room[: released.size] = released
+        return room[: released.size]
 
     def finish(self):
         """Return the rest of the slots."""

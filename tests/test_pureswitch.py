@@ -16,7 +16,10 @@ from tests.chisquare import ERROR_LEVEL, displacement_counts, p_value
 from tests.naive_pure import finished, naive_pure, partial_plans, weight
 from whenmask import Key
 from whenmask.errors import ParameterError
+from whenmask.kernels import choices
 from whenmask.kernels import pure as kernels
+from whenmask.kernels.guide import ASK, Guide
+from whenmask.kernels.kinds import CHANGES
 from whenmask.keystream import SPARE, Context, Keystream
 from whenmask.mechanisms import waiting
 from whenmask.mechanisms.gibbs import HIGHEST
@@ -66,10 +69,11 @@ class Words:
 def interpreted():
     """Run the source of the kernels in place of what is compiled from it."""
     with pytest.MonkeyPatch.context() as patch:
-        for name, function in list(vars(kernels).items()):
-            if hasattr(function, "py_func"):
-                patch.setattr(kernels, name, function.py_func)
-        yield kernels
+        for module in (kernels, choices):
+            for name, function in list(vars(module).items()):
+                if hasattr(function, "py_func"):
+                    patch.setattr(module, name, function.py_func)
+        yield
 
 
 @st.composite
@@ -145,33 +149,83 @@ def test_picks_are_those_of_whole_integers(first: int, second: int, height: int,
             b, c = divmod(z * height * (height - 1) >> 128, height - 1)
             expected: Any = (z * height >> 128, (b, c + (c >= b)))
             args: Any = np.uint64(word), np.uint64(second), height
-            assert (kernels.pick(*args), kernels.pick_pair(*args)) == expected
-            with interpreted() as plain:
-                assert (plain.pick(*args), plain.pick_pair(*args)) == expected
-                assert plain.wide(*args[:2]) == divmod(word * second, 2**64)
+            assert (choices.pick(*args), choices.pick_pair(*args)) == expected
+            with interpreted():
+                assert (choices.pick(*args), choices.pick_pair(*args)) == expected
+                assert tuple(map(int, choices.wide(*args[:2]))) == divmod(word * second, 2**64)
 
 
 def test_the_kernel_in_plain_python_does_the_same() -> None:
     """The compiled loops and their source agree: draws, partial plans and their log-probabilities."""
     mechanism = PureSwitch(2, window=5)
-    read, stacked = Words(mechanism, "plain").words, mechanism.table.stacked
+    read, guide = Words(mechanism, "plain").words, mechanism.table.guide
     words, spares = read(0, 2 * 300), read(SPARE, 2 * 300)
     logs = np.log(np.arange(1.0, 6 * 20 + 1)).reshape(6, 20)
 
     def results() -> list:
-        paths = np.zeros((2, mechanism.table.top + 1), np.int64)
+        paths = np.zeros((2, mechanism.table.top + 2), np.int64)
         work, place = np.zeros(300, np.int64), np.zeros(3, np.int64)
-        kernels.advance(words, spares[:0], stacked, paths, work, place)
+        kernels.advance(words, spares[:0], guide, paths, work, place)
         prefixes, totals = np.empty((31, 9), np.int64), np.empty(31)
-        kernels.rehearse(words, spares, stacked, prefixes[:30])
+        kernels.rehearse(words, spares, guide, prefixes[:30])
         prefixes[30] = 0
         kernels.weigh_all(prefixes, logs, totals)
-        opens = kernels.first_open(work, 0, 300)
+        opens = kernels.first_open(paths, place)
         return [work.tolist(), place.tolist(), prefixes.tolist(), totals.tolist(), opens]
 
     compiled = results()
     with interpreted(), np.errstate(over="ignore"):
         assert results() == compiled
+
+
+@pytest.mark.parametrize("mechanism", [PureSwitch(2, window=5), PureSwitch(1, window=300)], ids=repr)
+@pytest.mark.parametrize("spared", [False, True])
+def test_blocks_go_as_far_as_single_steps(mechanism: PureSwitch, spared: bool) -> None:
+    """Wherever a spare word may decide, in or between blocks, fast loops stop or go on as the plain one does."""
+    steps, guide = 5 * kernels.BLOCK + 3, mechanism.table.guide
+    read = Words(mechanism, "blocks").words
+    words, spares = read(0, 2 * steps), read(SPARE, 2 * steps)
+    for begin in (0, 1, kernels.BLOCK - 1, kernels.BLOCK, 2 * kernels.BLOCK + 7):
+        planted = words.copy()
+        # The greatest word leaves every choice of a path open, and a bound that of the kind.
+        planted[2 * begin + 1 :: 2 * 37] = 2**64 - 1
+        planted[2 * begin + 2 * kernels.BLOCK :: 2 * 61] = guide.stacked[0, 3, 2]
+        done = []
+        for function in (kernels.advance, kernels.advance_one_by_one):
+            paths = np.zeros((2, guide.stacked.shape[1] + 1), np.int64)
+            work, place = np.full(steps, -7), np.zeros(3, np.int64)
+            function(planted, spares if spared else spares[:0], guide, paths, work, place)
+            done.append((place.tolist(), work[: place[1]].tolist(), paths[:, : place[0]].tolist()))
+        assert done[0] == done[1]
+        assert spared == (done[0][0][1] == steps)
+
+
+@given(data=st.data())
+def test_a_guide_knows_what_every_word_of_a_cell_chooses(data) -> None:
+    """At the ends of each cell, next to which bounds are planted, it says what the bounds say, or asks."""
+    shift, heights = 57, data.draw(st.integers(1, 40))
+    edges = st.builds(
+        lambda cell, by: min(max((cell << shift) + by, 0), 2**64 - 1),
+        st.integers(0, 128),
+        st.sampled_from([-2, -1, 0, 1]),
+    )
+    rows = data.draw(
+        st.lists(st.lists(edges, min_size=5, max_size=5).map(sorted), min_size=heights, max_size=heights)
+    )
+    limits = np.array(rows, dtype=np.uint64)
+    guide = Guide.of(np.stack([limits, limits]), np.full(heights, 1 / heights))
+    known = 0
+    for cell in range(1 << (64 - guide.shift)):
+        for row in range(min(guide.rows, heights - guide.low)):
+            kind = guide.kinds[cell * guide.rows + row]
+            if kind == ASK:
+                continue
+            known += 1
+            for word in (cell << guide.shift, (cell + 1 << guide.shift) - 1):
+                assert kind == sum(word > bound for bound in rows[guide.low + row])
+                assert word not in rows[guide.low + row]
+            assert guide.nexts[cell * guide.rows + row] == row + CHANGES[kind]
+    assert known or heights < 3
 
 
 @pytest.mark.parametrize(

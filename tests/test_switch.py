@@ -161,7 +161,7 @@ def test_certain_offsets_are_those_of_every_word_of_the_half(data) -> None:
     stay = ONE - (window - 1) * unit
     edges = [stay + i * unit >> 32 for i in {0, 1, window // 2, window - 1}]
     halves = [edge + shift for edge in edges for shift in (-3, -2, -1, 0, 1, 2) if 0 <= edge + shift < 2**32]
-    law = kernels.Law.of(stay, unit)
+    law = kernels.Law.of(stay, unit, window, -1)
     assert law.cell < 2**32
     for choose in kernels.choose, kernels.choose.py_func:
         for half in halves:
@@ -178,7 +178,7 @@ def test_upper_halves_mostly_decide() -> None:
     """Lower halves are read only where they may matter: here for about three words in 2^32/window."""
     halves = Keystream(KEY, Context("upper", None, "run")).halves(0, 1 << 20)
     for window, most in ((10, 1), (10_000, 100)):
-        law = kernels.Law.of(ONE - (window - 1) * (ONE // (2 * window)), ONE // (2 * window))
+        law = kernels.Law.of(ONE - (window - 1) * (ONE // (2 * window)), ONE // (2 * window), window, -1)
         parts = halves.reshape(-1, kernels.BLOCK)
         uncertain = sum(not kernels.choose(part, law, np.empty(part.size, np.int32)) for part in parts)
         assert uncertain <= most

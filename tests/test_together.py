@@ -54,14 +54,14 @@ def test_many_groups_of_series(mechanism: Temporal) -> None:
 def test_series_in_need_of_lower_halves_are_not_done() -> None:
     """Where a kernel cannot decide without spare words, it says so."""
     mechanism = PureSwitch(2, window=5)
-    stacked = mechanism.table.stacked
-    words = np.full(200, stacked[0, 0, 0], dtype=np.uint64)
+    guide = mechanism.table.guide
+    words = np.full(200, guide.stacked[0, 0, 0], dtype=np.uint64)
     columns, out = np.array([[100], [10], [0]]), np.empty(10, dtype=np.int64)
     for draw in pure.pure_series, pure.pure_series.py_func:
-        assert not draw(words, columns, stacked, np.empty(100, np.int64), out)[0]
+        assert not draw(words, columns, guide, np.empty(100, np.int64), out)[0]
     unit = 2**64 // 10
     stay = 2**64 - 4 * unit
     halves = np.full(100, stay >> 32, dtype=np.uint32)
-    law = switch.Law.of(stay, unit)
+    law = switch.Law.of(stay, unit, 5, -1)
     for kernel in switch.switch_series, switch.switch_series.py_func:
-        assert not kernel(halves, columns, law, -1, np.empty(104, np.int64), out)[0]
+        assert not kernel(halves, columns, law, np.empty(104, np.int64), out)[0]

@@ -13,11 +13,11 @@ from numpy.typing import NDArray
 from whenmask.errors import whole_number
 from whenmask.keystream import Context, Key, KeyKind, Keystream, Series, checked_key, checked_run
 from whenmask.law import Costs
-from whenmask.sampler import Sampler
+from whenmask.sampler import InPlace, Sampler
 from whenmask.take import EMPTY, take
 
-# Values drawn at a time: the words, offsets and indices of a chunk stay in the second-level cache.
-CHUNK = 1 << 16
+# Values drawn at a time: to start reading words costs as much as some thousand of them.
+CHUNK = 1 << 17
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -97,12 +97,16 @@ def draw_plan(
     key = checked_key(key)
     context = Context(sampler.identity, series, checked_run(run))
     draw = sampler.draw(Keystream(key, context))
+    in_place = draw if isinstance(draw, InPlace) else None
     source = np.empty(n, dtype=np.int64)
-    chunk = CHUNK
     filled = 0
-    for start in range(0, n, chunk):
-        piece = draw.push(min(chunk, n - start))
-        source[filled : filled + piece.size] = piece
-        filled += piece.size
+    for start in range(0, n, CHUNK):
+        count = min(CHUNK, n - start)
+        if in_place:
+            filled += in_place.push_into(count, source[filled:]).size
+        else:
+            piece = draw.push(count)
+            source[filled : filled + piece.size] = piece
+            filled += piece.size
     source[filled:] = draw.finish()
     return Plan(source, sampler.window, sampler.identity, series, context.run, key.kind)

@@ -83,6 +83,19 @@ class Together(Protocol):
         ...
 
 
+@runtime_checkable
+class InPlace(Protocol):
+    """A draw that can work where its result is wanted, which spares a copy."""
+
+    def push_into(self, count: int, room: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Do what `push` does; return the beginning of `room`.
+
+        `room` has a place for every value that has arrived and has no slot yet. It holds what the next call
+        needs, which must be given the rest of it.
+        """
+        ...
+
+
 def draw_whole(
     sampler: Sampler, run: Keystreams, series: Sequence[Series], lengths: NDArray[np.int64]
 ) -> NDArray[np.int64]:

@@ -4,6 +4,8 @@ Here, apart from the kernel that uses them, because this module does not import 
 order in which their probabilities are stacked up; the last one is possible at every height.
 """
 
+import numpy as np
+
 # A slot is left open and a value outstanding: a new path.
 NEW = 0
 # The value fills an open slot; its own slot is open instead.
@@ -16,6 +18,9 @@ CLOSE = 3
 TAKE = 4
 # The value stays in its slot.
 STAY = 5
+
+# How many paths more there are after a choice of each kind.
+CHANGES = np.array([1, 0, -1, -1, 0, 0])
 
 # What a slot holds that waits for its value.
 OPEN = -1

@@ -1,126 +1,187 @@
-"""PureSwitch: words to choices, and choices to paths that are joined, begun and closed.
-
-A step reads two words: one chooses the kind, against the stacked integers of its height, the other the path or
-the pair of paths. Each is the upper half of an integer of 128 bits, so that no choice of a kind is more likely
-than another by more than the number of choices over 2^128. The lower half, a spare word, decides only when the
-upper one leaves it open, which hardly ever happens; but only so the law is the one accounted for.
+"""PureSwitch: choices to paths that are joined, begun and closed.
 
 Path b has the open slot paths[0, b] and the outstanding value paths[1, b]. The order of the paths is part of the
 release: a new path goes to the end, and the last one takes the place of one that is closed or joined to another.
+The last column of `paths` is no path: its value is OPEN.
+
+Which of six kinds a step is cannot be guessed, so a branch on it costs more than everything else. A block of
+steps therefore goes through three loops without one: the first follows the height and lists what moves, the
+second, which the compiler can do several steps at a time, turns kinds and words into places, and the third reads
+and writes those places, the same for every kind; what a kind does not need goes where it does no harm.
 """
 
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from whenmask.kernels.choices import (
+    ALL,
+    ONE,
+    Words,
+    choose_kind,
+    choose_paths,
+    scale,
+    settle_kind,
+    settle_paths,
+)
+from whenmask.kernels.guide import ASK, Guide
 from whenmask.kernels.kinds import CLOSE, FILL, MERGE, NEW, OPEN, STAY, TAKE
 from whenmask.kernels.switch import Flags, settle
 
-Words: TypeAlias = NDArray[np.uint64]
 Indices: TypeAlias = NDArray[np.int64]
 
-HALF = np.uint64(32)
-LOWER = np.uint64(0xFFFFFFFF)
-ALL = np.uint64(0xFFFFFFFFFFFFFFFF)
-ONE = np.uint64(1)
+# Steps that go through the loops at a time: with all that is known of them they stay in the first-level cache.
+BLOCK = 192
+# One more than a block, since the first loop writes before it knows, and what keeps rows apart.
+ROW = BLOCK + 16
+# Rows of `Moves.heads`: the number of the step in the block, its kind, and how many paths there are before it.
+STEP, KIND, FREE = (np.uint64(row * ROW) for row in range(3))
+# Rows of `Moves.places`: that of the open slot that is filled, of the outstanding value that is taken and of the
+# one put in its stead, of the value that ends a path, and of the path that comes in the stead of one.
+FILLED, TAKEN, PASSED, ENDED, LAST = (np.uint64(row * ROW) for row in range(5))
+
+
+class Moves(NamedTuple):
+    """The steps of a block that move a value. Rows of one array need one register, and arrays of their own five.
+
+    Attributes:
+        words: The words that choose the paths of each.
+        heads: What they are, see `STEP` and the others.
+        places: Which paths they read and write, see `FILLED` and the others.
+    """
+
+    words: Words
+    heads: NDArray[np.int32]
+    places: NDArray[np.int32]
 
 
 @njit(cache=True)
-def wide(x: np.uint64, y: np.uint64) -> tuple[np.uint64, np.uint64]:
-    """Return the upper and the lower word of a product."""
-    x1, x0, y1, y0 = x >> HALF, x & LOWER, y >> HALF, y & LOWER
-    low = x0 * y0
-    middle = x1 * y0 + (low >> HALF)
-    crossed = x0 * y1 + (middle & LOWER)
-    return x1 * y1 + (middle >> HALF) + (crossed >> HALF), ((crossed & LOWER) << HALF) | (low & LOWER)
+def room() -> Moves:
+    """Return room for the moves of a block."""
+    return Moves(np.empty(ROW, np.uint64), np.empty(3 * ROW, np.int32), np.empty(5 * ROW, np.int32))
+
+
+@njit(cache=True, inline="always")
+def list_moves(words: Words, begin: int, steps: int, guide: Guide, height: int, moves: Moves) -> tuple[int, int]:
+    """List which of the steps from `begin` on move a value; return the height after all, and how many they are.
+
+    The number is −1 where a spare word may decide.
+    """
+    heads, rows, shift = moves.heads, np.uint64(guide.rows), np.uint64(guide.shift)
+    # Below 0 is far above `rows` without a sign.
+    row = np.uint64(np.int64(height - guide.low))
+    count = np.uint64(0)
+    for i in range(steps):
+        place = np.uint64(2 * (begin + i))
+        word, before = words[place], guide.low + np.int64(row)
+        kind, cell = ASK, (word >> shift) * rows + row
+        if row < rows:
+            kind = guide.kinds[cell]
+        if kind == ASK:
+            chosen, tied = choose_kind(word, guide.stacked, np.uint64(before))
+            if tied:
+                return height, -1
+            kind = np.uint8(chosen)
+            row = np.uint64(np.int64(row) + (chosen == NEW) - (chosen == MERGE) - (chosen == CLOSE))
+        else:
+            row = np.uint64(guide.nexts[cell])
+        heads[count + STEP] = i
+        heads[count + KIND] = kind
+        heads[count + FREE] = before
+        moves.words[count] = words[place + ONE]
+        count += np.uint64(kind != STAY)
+    return int(guide.low + np.int64(row)), int(count)
+
+
+@njit(cache=True, inline="always")
+def place_moves(moves: Moves, count: int, nothing: int) -> bool:
+    """Choose the paths of all moves, and with them the places; say whether no spare word can change them.
+
+    Places are those of the paths before the move, and of a free one behind them, which holds what has just
+    arrived; `nothing` is the place of the value OPEN.
+    """
+    heads, places, sure = moves.heads, moves.places, True
+    for i in range(count):
+        j = np.uint64(i)
+        kind, free = heads[j + KIND], heads[j + FREE]
+        height = np.uint64(free)
+        upper, rest = scale(moves.words[j], height)
+        digit, further = scale(rest, height - ONE)
+        b, c = np.int32(upper), np.int32(digit + np.uint64(digit >= upper))
+        merge, fill, take = kind == MERGE, kind == FILL, kind == TAKE
+        join = merge | (kind == CLOSE)
+        # The second is only meant for pairs, but then the same for all kinds.
+        sure &= bool((rest <= ALL - height) & ((further <= ALL - height * height) | (not merge)))
+        taken = c if merge else (b if take | join else np.int32(nothing))
+        places[j + FILLED] = b if fill | join else free
+        places[j + TAKEN] = taken
+        places[j + PASSED] = b if merge else taken
+        places[j + ENDED] = b if take | join else free
+        places[j + LAST] = free - np.int32(1) if join else free
+    return sure
+
+
+@njit(cache=True, inline="always")
+def make_moves(moves: Moves, count: int, opens: Indices, values: Indices, work: Indices, place: Indices) -> None:
+    """Make all moves of the block that begins with the step to come.
+
+    A slot that was not to be filled is that of the step itself, which is written to once more right after. Where
+    no value is taken the slot gets OPEN, and OPEN gets OPEN. Where no path ends, what has just arrived comes in
+    the stead of the slot or the value, or of itself.
+    """
+    heads, places = moves.heads, moves.places
+    _, first, base = place
+    for i in range(count):
+        j = np.uint64(i)
+        t = first + np.int64(heads[j + STEP])
+        free, filled = np.uint64(heads[j + FREE]), np.uint64(places[j + FILLED])
+        taken = np.uint64(places[j + TAKEN])
+        opens[free] = t
+        values[free] = t
+        work[np.uint64(opens[filled] - base)] = t
+        work[np.uint64(t - base)] = values[taken]
+        values[taken] = values[np.uint64(places[j + PASSED])]
+        last = np.uint64(places[j + LAST])
+        values[np.uint64(places[j + ENDED])] = values[last]
+        opens[filled] = opens[last]
 
 
 @njit(cache=True)
-def carried(fraction: np.uint64, word: np.uint64, ways: np.uint64) -> bool:
-    """Say whether the second word, times the number of ways, carries into the result of the first."""
-    return bool(fraction > ALL - ways and wide(word, ways)[0] > ALL - fraction)
-
-
-@njit(cache=True)
-def pick(first: np.uint64, second: np.uint64, height: int) -> np.int64:
-    """Return ⌊z·height / 2^128⌋ for the integer z of two words."""
-    ways = np.uint64(height)
-    path, fraction = wide(first, ways)
-    return np.int64(path) + np.int64(carried(fraction, second, ways))
-
-
-@njit(cache=True)
-def pick_pair(first: np.uint64, second: np.uint64, height: int) -> tuple[np.int64, np.int64]:
-    """Return the two digits of ⌊z·h(h−1) / 2^128⌋ to the base h − 1, as an ordered pair of different paths."""
-    ways = np.uint64(height)
-    upper, rest = wide(first, ways)
-    digit, fraction = wide(rest, ways - ONE)
-    filled, taken = np.int64(upper), np.int64(digit)
-    if carried(fraction, second, ways * (ways - ONE)):
-        taken += np.int64(1)
-        if taken == height - 1:
-            filled, taken = filled + np.int64(1), np.int64(0)
-    return filled, taken + np.int64(taken >= filled)
-
-
-@njit(cache=True)
-def choose_kind(word: np.uint64, stacked: Words, height: np.uint64) -> tuple[int, bool]:
-    """Return how many of the stacked upper words are below, and whether a spare word matters."""
-    kind, equal = 0, False
-    for i in range(STAY):  # a fixed number, so that the loop is unrolled
-        kind += word > stacked[0, height, i]
-        equal |= word == stacked[0, height, i]
-    return kind, equal
-
-
-@njit(cache=True)
-def settle_kind(first: np.uint64, second: np.uint64, stacked: Words, height: np.uint64) -> int:
-    """Return how many of the stacked integers are not above the integer of two words."""
-    kind = 0
-    for i in range(STAY):
-        upper, lower = stacked[0, height, i], stacked[1, height, i]
-        kind += (first > upper) | ((first == upper) & (second >= lower))
-    return kind
-
-
-@njit(cache=True)
-def scale(word: np.uint64, ways: np.uint64) -> tuple[np.uint64, np.uint64]:
-    """Return the upper and the lower word of a product with a number of at most 32 bits."""
-    low = (word & LOWER) * ways
-    middle = (word >> HALF) * ways + (low >> HALF)
-    return middle >> HALF, ((middle & LOWER) << HALF) | (low & LOWER)
-
-
-@njit(cache=True)
-def choose_paths(word: np.uint64, height: np.uint64, kind: int) -> tuple[np.uint64, np.uint64, bool]:
-    """Return the path to fill and the path to take from, and whether no spare word can change that."""
-    b, rest = scale(word, height)
-    if kind != MERGE:
-        return b, b, bool(rest <= ALL - height)
-    c, rest = scale(rest, height - ONE)
-    return b, c + np.uint64(c >= b), bool(rest <= ALL - height * (height - ONE))
-
-
-@njit(cache=True)
-def settle_paths(first: np.uint64, second: np.uint64, height: int, kind: int) -> tuple[np.uint64, np.uint64]:
-    """Return the same where the spare word, the second, may decide."""
-    b = c = pick(first, second, height)
-    if kind == MERGE:
-        b, c = pick_pair(first, second, height)
-    return np.uint64(b), np.uint64(c)
-
-
-@njit(cache=True)
-def advance(words: Words, spares: Words, stacked: Words, paths: Indices, work: Indices, place: Indices) -> None:
+def advance(words: Words, spares: Words, guide: Guide, paths: Indices, work: Indices, place: Indices) -> None:
     """Take a step for every two words, in place.
 
     `place` holds the height, the step to come, and the slot that `work` begins with. `work` gets the sources of
     the slots, OPEN where a slot waits. Without `spares`, it stops before a step that needs its spare words.
     """
+    opens, values = paths
+    nothing = opens.size - 1
+    values[nothing] = OPEN
+    moves = room()
+    for begin in range(0, words.size // 2, BLOCK):
+        height, first, base = place
+        steps = min(BLOCK, words.size // 2 - begin)
+        reached, count = list_moves(words, begin, steps, guide, height, moves)
+        if count >= 0 and place_moves(moves, count, nothing):
+            for t in range(first, first + steps):
+                work[np.uint64(t - base)] = t
+            make_moves(moves, count, opens, values, work, place)
+            place[0], place[1] = reached, first + steps
+        else:
+            part = slice(2 * begin, 2 * (begin + steps))
+            advance_one_by_one(words[part], spares[part], guide, paths, work, place)
+            if place[1] < first + steps:
+                break
+
+
+@njit(cache=True)
+def advance_one_by_one(
+    words: Words, spares: Words, guide: Guide, paths: Indices, work: Indices, place: Indices
+) -> None:
+    """Do what `advance` does, whatever the words are, but with branches that cannot be guessed."""
     h, t, base = place
-    opens, values = paths[0], paths[1]
+    stacked, opens, values = guide.stacked, paths[0], paths[1]
     for i in range(words.size // 2):
         one, two = words[np.uint64(2 * i)], words[np.uint64(2 * i + 1)]
         # Indices without a sign spare the question whether they count from the end.
@@ -163,46 +224,47 @@ def advance(words: Words, spares: Words, stacked: Words, paths: Indices, work: I
 
 
 @njit(cache=True)
-def first_open(work: Indices, start: int, stop: int) -> int:
-    """Return the first index from `start` on that holds OPEN, or `stop`."""
-    while start < stop and work[start] != OPEN:
-        start += 1
-    return start
+def first_open(paths: Indices, place: Indices) -> int:
+    """Return the first slot that is open, or that of the step to come."""
+    first: int = place[1]
+    for b in range(place[0]):
+        first = min(first, paths[0, b])
+    return first
 
 
 @njit(cache=True)
-def pure_series(words: Words, series: Indices, stacked: Words, work: Indices, out: Indices) -> Flags:
+def pure_series(words: Words, series: Indices, guide: Guide, work: Indices, out: Indices) -> Flags:
     """Draw whole series; say which of them are done, rather than in need of more steps or of spare words.
 
     Args:
         words: For all steps of one series after the other.
         series: For each series a column: how many steps it has, how many values, and where in `out` it starts.
-        stacked: The integers of each height.
+        guide: What words choose.
         work: Room for the most steps.
         out: Where the sources go.
     """
     done = np.zeros(series.shape[1], np.bool_)
-    paths = np.empty((2, stacked.shape[1]), np.int64)
+    paths = np.empty((2, guide.stacked.shape[1] + 1), np.int64)
     begin = 0
     for s in range(done.size):
         steps, length, start = series[:, s]
         place = np.zeros(3, np.int64)
-        advance(words[2 * begin : 2 * (begin + steps)], words[:0], stacked, paths, work, place)
-        stop = first_open(work, 0, place[1])
+        advance(words[2 * begin : 2 * (begin + steps)], words[:0], guide, paths, work, place)
+        stop = first_open(paths, place)
         done[s] = settle(work[:stop], length, out[start : start + length])
         begin += steps
     return done
 
 
 @njit(cache=True)
-def rehearse(words: Words, spares: Words, stacked: Words, prefixes: Indices) -> None:
+def rehearse(words: Words, spares: Words, guide: Guide, prefixes: Indices) -> None:
     """Fill each row with the first steps of a plan of its own."""
     trials, steps = prefixes.shape
-    paths = np.empty((2, stacked.shape[1]), np.int64)
+    paths = np.empty((2, guide.stacked.shape[1] + 1), np.int64)
     for i in range(trials):
         place = np.zeros(3, np.int64)
         start, stop = 2 * steps * i, 2 * steps * (i + 1)
-        advance(words[start:stop], spares[start:stop], stacked, paths, prefixes[i], place)
+        advance(words[start:stop], spares[start:stop], guide, paths, prefixes[i], place)
 
 
 @njit(cache=True)

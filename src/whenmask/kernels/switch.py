@@ -14,11 +14,11 @@ Indices: TypeAlias = NDArray[np.int64]
 Logs: TypeAlias = NDArray[np.float64]
 
 # Steps whose offsets are worked out at a time: they stay in the first-level cache.
-BLOCK = 512
-# From this reach on a step too long is masked, not branched on: a branch is often guessed wrongly, but without it
-# the place of each exchange waits for the one before, if that is likely to be close by.
-WIDE = 512
+BLOCK = 1024
+# From this probability of offset 0 on, in units of 2^-64, a list of the values that move pays off.
+OFTEN = np.uint64(5 << 60)
 LOWER = np.uint64(0xFFFFFFFF)
+HALF = np.uint64(32)
 
 
 @njit(cache=True)
@@ -54,23 +54,36 @@ def lay(work: Indices, first: int) -> None:
 class Law(NamedTuple):
     """What words are compared with, in units of 2^-64, and the same for upper halves of words.
 
-    A half h stands for the words from h·2^32 on, so that (h·cell − start) / 2^bits is how many units the first of
-    them is beyond staying; but for the rounding of `cell` and `start` to whole numbers, see `choose`.
+    Attributes:
+        stay: Words below this stay.
+        unit: How many words each other offset has.
+        window: One more than the greatest offset.
+        reach: How many slots a value may wait in all, −1 for no limit.
+        cell: See below.
+        start: See below.
+        bits: See below.
+        doubt: See `choose`.
+
+    A half h stands for the words from h·2^32 on. How many units the first of them is beyond staying, times
+    2^bits, is h·cell − start, but for the rounding of `cell` and `start` to whole numbers; see `choose`.
     """
 
     stay: np.uint64
     unit: np.uint64
+    window: int
+    reach: int
     cell: int
     start: int
     bits: int
+    doubt: int
 
     @classmethod
-    def of(cls, stay: int, unit: int) -> "Law":
+    def of(cls, stay: int, unit: int, window: int, reach: int) -> "Law":
         """Return the law; `bits` is the most with which every h·cell − start has 64 bits and a sign."""
         # A unit of 1 leaves no such bits: then 0 makes every half uncertain.
         bits = max(0, unit.bit_length() - 2)
         cell, start = ((1 << (32 + bits)) // unit, (stay << bits) // unit) if unit > 1 else (0, 0)
-        return cls(np.uint64(stay), np.uint64(unit), cell, start, bits)
+        return cls(np.uint64(stay), np.uint64(unit), window, reach, cell, start, bits, (1 << 32) + cell + 1)
 
 
 @njit(cache=True)
@@ -78,19 +91,22 @@ def choose(halves: Halves, law: Law, out: Steps) -> bool:
     """Turn upper halves of words into offsets; say whether all are certain, whatever the lower halves are.
 
     Let x = h·cell − start. In the same measure, the exact place of a word of half h is above x − 1, and below
-    x + 2^32 + cell + 1: `cell` is less than 1 too small, and h of them less than 2^32; the lower half adds less
-    than cell + 1; `start` is less than 1 too small. The offset is certain if no whole unit is in between.
+    x + doubt, doubt = 2^32 + cell + 1: `cell` is less than 1 too small, and h of them less than 2^32; the lower
+    half adds less than cell + 1; `start` is less than 1 too small. The offset is certain if no whole unit is
+    from x to x + doubt, that is, if x + doubt is more than `doubt` beyond the last one; then it is one more than
+    the units in x + doubt, or 0 if that is below 0.
     """
-    cell, start, bits = np.uint64(law.cell) & LOWER, np.int64(law.start), np.int64(law.bits)
-    fraction = (np.int64(1) << bits) - np.int64(1)
-    doubt = np.int64(cell) + np.int64(4294967297)
+    cell, bits, doubt = np.uint64(law.cell) & LOWER, np.int64(law.bits), np.int64(law.doubt)
+    unit = np.int64(1) << bits
+    shift = unit + doubt - np.int64(law.start)
+    # Numbers of 32 bits are faster. With fewer bits than these nothing is certain.
+    further = np.int32(max(law.bits - 32, 0))
     uncertain = np.int64(0)
     for i in range(out.size):
-        x = np.int64(np.uint64(halves[i]) * cell) - start
-        rest = x & fraction
-        uncertain |= np.int64(((rest == 0) | (rest > fraction - doubt)) & (x >= -doubt))
-        out[i] = np.int32((x >> bits) + np.int64(1) if x >= 0 else np.int64(0))
-    return bool(uncertain == 0)
+        place = np.int64(np.uint64(halves[i]) * cell) + shift
+        uncertain |= (place & (unit - 1)) - (doubt + 1)  # below 0 if uncertain
+        out[i] = max(np.int32(place >> np.int64(32)) >> further, np.int32(0))
+    return bool(uncertain >= 0)
 
 
 @njit(cache=True)
@@ -102,49 +118,65 @@ def choose_exactly(halves: Halves, spares: Halves, law: Law, out: Steps) -> None
 
 
 @njit(cache=True)
-def exchange(work: Indices, offset: Steps, first: int, reach: int) -> None:
-    """Switch the contents of slots i and i + offset, for each slot i that has an offset, in place.
-
-    `work[i]` is the source of slot first + i. A value that has already waited b slots may wait for at most
-    reach − b more: a longer offset counts as 0 (StaSwitch). A reach of −1 means no limit (RanSwitch).
-    """
-    # Indices without a sign spare the question whether they count from the end.
-    if reach < 0:
-        for i in range(offset.size):
-            here = np.uint64(i)
-            there = here + np.uint64(offset[i])
-            moved = work[there]
-            work[there] = work[here]
-            work[here] = moved
-    elif reach < WIDE:
-        for i in range(offset.size):
-            here = np.uint64(i)
-            source = work[here]
-            if np.int64(offset[i]) <= reach - first - i + source:
-                there = here + np.uint64(offset[i])
-                moved = work[there]
-                work[there] = source
-                work[here] = moved
-    else:
-        for i in range(offset.size):
-            here = np.uint64(i)
-            source = work[here]
-            step = np.int64(offset[i])
-            # −1 where the step is too long, else 0. By 63 bits the compiler would see a sign and make it a branch.
-            beyond = (reach - first - i + source - step) >> 62
-            there = here + np.uint64(step & ~beyond)
-            moved = work[there]
-            work[there] = source
-            work[here] = moved
+def exchange(work: Indices, offset: Steps) -> None:
+    """Switch the contents of slots i and i + offset, for each slot i that has an offset, in place (RanSwitch)."""
+    for i in range(offset.size):
+        here = np.uint64(i)  # an index without a sign spares the question whether it counts from the end
+        there = here + np.uint64(offset[i])
+        moved = work[there]
+        work[there] = work[here]
+        work[here] = moved
 
 
 @njit(cache=True)
-def switch(halves: Halves, spares: Halves, work: Indices, law: Law, first: int, reach: int) -> int:
+def exchange_near(work: Indices, here: np.uint64, there: np.uint64, lag: int) -> None:
+    """Switch the contents of two slots unless the source in the first is below `there` − `lag`.
+
+    There is no branch, since it would often be guessed wrongly; and what is written depends on the source, not
+    where: places that are known early let the processor go ahead.
+    """
+    source, moved = work[here], work[there]
+    near = source >= np.int64(there) - lag
+    work[there] = source if near else moved
+    work[here] = moved if near else source
+
+
+@njit(cache=True)
+def exchange_all(work: Indices, offset: Steps, lag: int) -> None:
+    """Switch as `exchange` does, but take no source to a slot of `work` more than `lag` above it (StaSwitch).
+
+    A value that has already waited b slots may wait for at most reach − b more, and a longer offset counts as 0:
+    where `work` begins with slot s, `lag` is reach − s.
+    """
+    for i in range(offset.size):
+        here = np.uint64(i)
+        exchange_near(work, here, here + np.uint64(offset[i]), lag)
+
+
+@njit(cache=True)
+def exchange_some(work: Indices, offset: Steps, lag: int, room: Indices) -> None:
+    """Do what `exchange_all` does, faster where most values stay: list the others first."""
+    count = np.uint64(0)
+    for i in range(offset.size):
+        room[count] = (i << 32) | np.int64(offset[i])
+        count += np.uint64(offset[i] != 0)
+    for j in range(count):
+        move = np.uint64(room[np.uint64(j)])
+        here = move >> HALF
+        exchange_near(work, here, here + (move & LOWER), lag)
+
+
+@njit(cache=True)
+def switch(halves: Halves, spares: Halves, work: Indices, law: Law, first: int) -> int:
     """Take a step for each half of a word, in place; return how many were taken.
 
-    Without `spares`, the lower halves of the words, it goes no further than to a stretch that needs them.
+    The step of a slot puts the value that arrives then, window − 1 slots later, into a slot of its own; the slots
+    before have theirs. Without `spares`, the lower halves of the words, it goes no further than to a stretch
+    that needs them.
     """
+    later = law.window - 1
     room = np.empty(min(BLOCK, halves.size), np.int32)
+    moves = np.empty(room.size + 1, np.int64)
     for start in range(0, halves.size, BLOCK):
         stop = min(start + BLOCK, halves.size)
         offset = room[: stop - start]
@@ -152,19 +184,24 @@ def switch(halves: Halves, spares: Halves, work: Indices, law: Law, first: int, 
             if not spares.size:
                 return start
             choose_exactly(halves[start:stop], spares[start:stop], law, offset)
-        exchange(work[start:], offset, first + start, reach)
+        lay(work[start + later : stop + later], first + start + later)
+        if law.reach < 0:
+            exchange(work[start:], offset)
+        elif law.stay < OFTEN:
+            exchange_all(work[start:], offset, law.reach - first - start)
+        else:
+            exchange_some(work[start:], offset, law.reach - first - start, moves)
     return halves.size
 
 
 @njit(cache=True)
-def switch_series(halves: Halves, series: Indices, law: Law, reach: int, work: Indices, out: Indices) -> Flags:
+def switch_series(halves: Halves, series: Indices, law: Law, work: Indices, out: Indices) -> Flags:
     """Draw whole series; say which of them are done, rather than in need of more steps or of lower halves.
 
     Args:
         halves: For all steps of one series after the other.
         series: For each series a column: how many steps it has, how many values, and where in `out` it starts.
         law: What halves are compared with.
-        reach: See `exchange`.
         work: Room for the most steps and window − 1 more.
         out: Where the sources go.
     """
@@ -172,8 +209,8 @@ def switch_series(halves: Halves, series: Indices, law: Law, reach: int, work: I
     begin = 0
     for s in range(done.size):
         steps, length, start = series[:, s]
-        lay(work, 0)
-        taken = switch(halves[begin : begin + steps], halves[:0], work, law, 0, reach)
+        lay(work[: law.window - 1], 0)
+        taken = switch(halves[begin : begin + steps], halves[:0], work, law, 0)
         done[s] = settle(work[:taken], length, out[start : start + length])
         begin += steps
     return done

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from whenmask.errors import ParameterError
 from whenmask.guarantee import precise, round_up
+from whenmask.kernels.guide import Guide
 from whenmask.kernels.kinds import CLOSE, FILL, MERGE, NEW, STAY, TAKE
 from whenmask.mechanisms.gibbs import (
     RARITY,
@@ -69,6 +70,11 @@ class Table:
     def rows(self) -> "Rows":
         """The upper words of `stacked`, for a walk."""
         return Rows(self.stacked[0])
+
+    @cached_property
+    def guide(self) -> Guide:
+        """What words choose, for many steps at a time."""
+        return Guide.of(self.stacked, self.stationary)
 
     @property
     def mean(self) -> float:

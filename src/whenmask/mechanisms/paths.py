@@ -38,8 +38,9 @@ class PureDraw:
 
         self._kernels = pure
         self._words = words
-        self._stacked = table.stacked
-        self._paths = np.empty((2, table.top + 1), dtype=np.int64)
+        self._guide = table.guide
+        # A column for each path, and one that is none.
+        self._paths = np.empty((2, table.top + 2), dtype=np.int64)
         # The height, the step to come, and the slot that `_work` begins with.
         self._place = np.zeros(3, dtype=np.int64)
         self._work = np.empty(0, dtype=np.int64)
@@ -48,19 +49,32 @@ class PureDraw:
 
     def push(self, count: int) -> NDArray[np.int64]:
         """Take `count` more values; return the sources of the slots that are decided now."""
-        step, base = int(self._place[1]), int(self._place[2])
-        if step - base + count > self._work.size:
+        waiting = int(self._place[1] - self._place[2]) - self._head
+        if self._head + waiting + count > self._work.size:
             # Twice what is needed, so that each slot is copied a bounded number of times.
-            waiting = self._work[self._head : step - base]
-            self._work = np.empty(2 * (waiting.size + count), dtype=np.int64)
-            self._work[: waiting.size] = waiting
-            base += self._head
-            self._place[2] = base
-            self._head = 0
-        self._advance(step, count)
+            self._move(np.empty(2 * (waiting + count), dtype=np.int64))
+        return self._release(count).copy()
+
+    def push_into(self, count: int, room: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Take `count` more values; put the sources of the slots that are decided now into `room`."""
+        self._move(room)
+        return self._release(count)
+
+    def _move(self, room: NDArray[np.int64]) -> None:
+        """Go on in other room, with the slots that wait at its beginning."""
+        step, base = int(self._place[1]), int(self._place[2])
+        waiting = self._work[self._head : step - base]
+        room[: waiting.size] = waiting
+        self._work = room
+        self._place[2] = base + self._head
+        self._head = 0
+
+    def _release(self, count: int) -> NDArray[np.int64]:
+        """Take `count` steps; return the sources of the slots that are decided then."""
+        self._advance(int(self._place[1]), count)
         start = self._head
-        self._head = self._kernels.first_open(self._work, start, step + count - base)
-        return self._work[start : self._head].copy()
+        self._head = self._kernels.first_open(self._paths, self._place) - int(self._place[2])
+        return self._work[start : self._head]
 
     def _advance(self, step: int, count: int) -> None:
         """Take so many steps; read the spare words of a step only where they may decide."""
@@ -68,7 +82,7 @@ class PureDraw:
         spares = words[:0]
         while words.size:
             stop = words.size if not spares.size else STEP_WORDS
-            self._kernels.advance(words[:stop], spares, self._stacked, self._paths, self._work, self._place)
+            self._kernels.advance(words[:stop], spares, self._guide, self._paths, self._work, self._place)
             taken = int(self._place[1]) - step
             words = words[STEP_WORDS * taken :]
             step += taken

@@ -112,13 +112,13 @@ class PureSwitch(Temporal):
         """Draw whole series at once; see `sampler.Together`."""
         from whenmask.kernels import pure  # numba, see `PureDraw`
 
-        stacked = self.table.stacked
+        guide = self.table.guide
 
         def attempt(
             words: NDArray[np.uint64], columns: NDArray[np.int64], out: NDArray[np.int64]
         ) -> NDArray[np.bool_]:
             work = np.empty(int(columns[0].max()), dtype=np.int64)
-            done: NDArray[np.bool_] = pure.pure_series(words, columns, stacked, work, out)
+            done: NDArray[np.bool_] = pure.pure_series(words, columns, guide, work, out)
             return done
 
         return draw_together(run, series, lengths, Way(self.draw, attempt, self.window, 1))
@@ -191,7 +191,7 @@ class PureSwitch(Temporal):
             part = plans[start : start + some]
             unit = STEP_WORDS * steps
             drawn, spares = (words.words(place + unit * start, unit * len(part)) for place in (0, SPARE))
-            pure.rehearse(drawn, spares, self.table.stacked, part)
+            pure.rehearse(drawn, spares, self.table.guide, part)
         plans[plans == OPEN] = UNKNOWN
         return plans
 

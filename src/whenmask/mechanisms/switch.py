@@ -134,13 +134,13 @@ class Switch(Offsets):
         """Draw whole series at once; see `sampler.Together`."""
         from whenmask.kernels import switch
 
-        law = switch.Law.of(self.stay, self.unit)
+        law = switch.Law.of(self.stay, self.unit, self.window, self.reach)
 
         def attempt(
             words: NDArray[np.uint64], columns: NDArray[np.int64], out: NDArray[np.int64]
         ) -> NDArray[np.bool_]:
             work = np.empty(int(columns[0].max()) + self.window - 1, dtype=np.int64)
-            done: NDArray[np.bool_] = switch.switch_series(as_halves(words), columns, law, self.reach, work, out)
+            done: NDArray[np.bool_] = switch.switch_series(as_halves(words), columns, law, work, out)
             return done
 
         return draw_together(
@@ -185,8 +185,7 @@ class SwitchDraw:
         self._kernels = switch
         self._words = words
         self._window = mechanism.window
-        self._reach = mechanism.reach
-        self._law = switch.Law.of(mechanism.stay, mechanism.unit)
+        self._law = switch.Law.of(mechanism.stay, mechanism.unit, mechanism.window, mechanism.reach)
         self._arrived = 0
         self._slot = 0
         # The sources of the slots from `_slot` on.
@@ -196,10 +195,15 @@ class SwitchDraw:
 
     def push(self, count: int) -> NDArray[np.int64]:
         """Take `count` more values; return the sources of the slots that are decided now."""
+        return self.push_into(count, np.empty(self._carry.size + count, dtype=np.int64))
+
+    def push_into(self, count: int, room: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Take `count` more values; put the sources of the slots that are decided now into `room`."""
         carried = self._carry.size
-        work = np.empty(carried + count, dtype=np.int64)
+        work = room[: carried + count]
         work[:carried] = self._carry
-        self._kernels.lay(work[carried:], self._arrived)
+        if carried < self._window - 1:
+            self._kernels.lay(work[carried : self._window - 1], self._arrived)
         self._arrived += count
         due = max(0, work.size - (self._window - 1))
         self._switch(work, due)
@@ -213,7 +217,7 @@ class SwitchDraw:
         done = 0
         while done < due:
             end = done + self._kernels.BLOCK if spares.size else due
-            taken = switch(halves[done:end], spares, work[done:], self._law, self._slot, self._reach)
+            taken = switch(halves[done:end], spares, work[done:], self._law, self._slot)
             done += taken
             self._slot += taken
             spares = self._words.halves(SPARE_HALF + self._slot, self._kernels.BLOCK) if not taken else spares[:0]
