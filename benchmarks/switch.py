@@ -34,7 +34,7 @@ def measure() -> list[Row]:
 def keystream(words: Keystream) -> None:
     """Read one word per value, and keep none."""
     for first in range(0, VALUES, CHUNK):
-        words.words(first, CHUNK)
+        words.words(first, min(CHUNK, VALUES - first))
 
 
 def pushes() -> list[Row]:

@@ -118,7 +118,7 @@ class ClampedDraw(SwitchDraw):
         offsets = np.empty(work.size, dtype=np.int32)
         self._kernels.choose(self._words.halves(self._slot, work.size), self._law, offsets)
         offsets = np.minimum(offsets, np.arange(work.size, dtype=np.int32)[::-1])
-        self._kernels.exchange_all(work, offsets, self._law.reach - self._slot)
+        self._kernels.step_all(work, offsets, self._law.reach, self._law.reach - self._slot)
         return work
 
 

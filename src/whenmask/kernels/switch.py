@@ -118,22 +118,21 @@ def choose_exactly(halves: Halves, spares: Halves, law: Law, out: Steps) -> None
 
 
 @njit(cache=True)
-def exchange(work: Indices, offset: Steps) -> None:
-    """Switch the contents of slots i and i + offset, for each slot i that has an offset, in place (RanSwitch)."""
-    for i in range(offset.size):
-        here = np.uint64(i)  # an index without a sign spares the question whether it counts from the end
-        there = here + np.uint64(offset[i])
-        moved = work[there]
-        work[there] = work[here]
-        work[here] = moved
+def exchange(work: Indices, here: np.uint64, there: np.uint64) -> None:
+    """Switch the contents of two slots (RanSwitch)."""
+    moved = work[there]
+    work[there] = work[here]
+    work[here] = moved
 
 
 @njit(cache=True)
 def exchange_near(work: Indices, here: np.uint64, there: np.uint64, lag: int) -> None:
-    """Switch the contents of two slots unless the source in the first is below `there` − `lag`.
+    """Switch the contents of two slots unless the source in the first is below `there` − `lag` (StaSwitch).
 
-    There is no branch, since it would often be guessed wrongly; and what is written depends on the source, not
-    where: places that are known early let the processor go ahead.
+    A value that has already waited b slots may wait for at most reach − b more, and a longer offset counts as 0:
+    where `work` begins with slot s, `lag` is reach − s. There is no branch, since it would often be guessed
+    wrongly; and what is written depends on the source, not where: places that are known early let the processor
+    go ahead.
     """
     source, moved = work[here], work[there]
     near = source >= np.int64(there) - lag
@@ -142,28 +141,30 @@ def exchange_near(work: Indices, here: np.uint64, there: np.uint64, lag: int) ->
 
 
 @njit(cache=True)
-def exchange_all(work: Indices, offset: Steps, lag: int) -> None:
-    """Switch as `exchange` does, but take no source to a slot of `work` more than `lag` above it (StaSwitch).
-
-    A value that has already waited b slots may wait for at most reach − b more, and a longer offset counts as 0:
-    where `work` begins with slot s, `lag` is reach − s.
-    """
-    for i in range(offset.size):
-        here = np.uint64(i)
-        exchange_near(work, here, here + np.uint64(offset[i]), lag)
+def step_all(work: Indices, offset: Steps, reach: int, lag: int) -> None:
+    """Exchange each slot of `work` in turn with the one at its offset, as far as the reach allows."""
+    # Indices without a sign spare the question whether they count from the end.
+    if reach < 0:
+        for i in range(offset.size):
+            exchange(work, np.uint64(i), np.uint64(i) + np.uint64(offset[i]))
+    else:
+        for i in range(offset.size):
+            exchange_near(work, np.uint64(i), np.uint64(i) + np.uint64(offset[i]), lag)
 
 
 @njit(cache=True)
-def exchange_some(work: Indices, offset: Steps, lag: int, room: Indices) -> None:
-    """Do what `exchange_all` does, faster where most values stay: list the others first."""
+def step_some(work: Indices, offset: Steps, reach: int, lag: int, room: Words) -> None:
+    """Do what `step_all` does, faster where many values stay: list the others first."""
     count = np.uint64(0)
     for i in range(offset.size):
-        room[count] = (i << 32) | np.int64(offset[i])
+        room[count] = (np.uint64(i) << HALF) | np.uint64(offset[i])
         count += np.uint64(offset[i] != 0)
-    for j in range(count):
-        move = np.uint64(room[np.uint64(j)])
-        here = move >> HALF
-        exchange_near(work, here, here + (move & LOWER), lag)
+    if reach < 0:
+        for move in room[: np.int64(count)]:
+            exchange(work, move >> HALF, (move >> HALF) + (move & LOWER))
+    else:
+        for move in room[: np.int64(count)]:
+            exchange_near(work, move >> HALF, (move >> HALF) + (move & LOWER), lag)
 
 
 @njit(cache=True)
@@ -176,7 +177,7 @@ def switch(halves: Halves, spares: Halves, work: Indices, law: Law, first: int) 
     """
     later = law.window - 1
     room = np.empty(min(BLOCK, halves.size), np.int32)
-    moves = np.empty(room.size + 1, np.int64)
+    moves = np.empty(room.size + 1, np.uint64)
     for start in range(0, halves.size, BLOCK):
         stop = min(start + BLOCK, halves.size)
         offset = room[: stop - start]
@@ -185,12 +186,11 @@ def switch(halves: Halves, spares: Halves, work: Indices, law: Law, first: int) 
                 return start
             choose_exactly(halves[start:stop], spares[start:stop], law, offset)
         lay(work[start + later : stop + later], first + start + later)
-        if law.reach < 0:
-            exchange(work[start:], offset)
-        elif law.stay < OFTEN:
-            exchange_all(work[start:], offset, law.reach - first - start)
+        lag = law.reach - first - start
+        if law.stay < OFTEN:
+            step_all(work[start:], offset, law.reach, lag)
         else:
-            exchange_some(work[start:], offset, law.reach - first - start, moves)
+            step_some(work[start:], offset, law.reach, lag, moves)
     return halves.size
 
 
