@@ -23,7 +23,7 @@ from whenmask.kernels.kinds import CHANGES
 from whenmask.keystream import SPARE, Context, Keystream
 from whenmask.mechanisms import waiting
 from whenmask.mechanisms.gibbs import HIGHEST
-from whenmask.mechanisms.paths import AHEAD, BEHIND, STEP_WORDS, PureDraw, PureWalk
+from whenmask.mechanisms.paths import BEHIND, MOST_AHEAD, STEP_WORDS, PureDraw, PureWalk
 from whenmask.mechanisms.pureswitch import PureSwitch
 from whenmask.plan import CHUNK
 
@@ -229,7 +229,7 @@ def test_a_guide_knows_what_every_word_of_a_cell_chooses(data) -> None:
 
 
 @pytest.mark.parametrize(
-    ("epsilon", "window", "n"), [(2, 10, 3 * CHUNK + 7), (8, 48, BEHIND * 5), (1, 300, AHEAD * 40 + 3)]
+    ("epsilon", "window", "n"), [(2, 10, 3 * CHUNK + 7), (8, 48, BEHIND * 5), (1, 300, 10 * MOST_AHEAD + 3)]
 )
 def test_long_series_and_wide_windows_are_drawn_alike(epsilon: float, window: int, n: int) -> None:
     """Plan, draw in uneven chunks and stream agree across the seams of buffers, read-ahead and compaction."""

@@ -19,8 +19,8 @@ from whenmask.mechanisms.heights import Table
 STEP_WORDS = 2
 # Placeholder values that a draw adds at a time at the end of a series, at first and at most.
 TAIL, LONGEST_TAIL = 64, 1 << 15
-# Steps whose words a walk reads ahead.
-AHEAD = 128
+# Steps whose words a walk reads ahead: few at first, since many walks are short, and ever more in a long one.
+FIRST_AHEAD, MOST_AHEAD = 16, 512
 # Slots that a walk keeps behind it before it drops them.
 BEHIND = 1024
 WORD = 64
@@ -121,6 +121,7 @@ class PureWalk:
         # The words for kinds and for paths of the next steps, the last one first.
         self._kinds: list[int] = []
         self._picks: list[int] = []
+        self._reading = FIRST_AHEAD
 
     def push(self) -> list[int]:
         """Take one more value; return the sources of the slots that are decided now."""
@@ -191,7 +192,8 @@ class PureWalk:
 
     def _read_ahead(self) -> None:
         """Read the words of the next steps, the last step first."""
-        words = self._words.words(STEP_WORDS * self._arrived, STEP_WORDS * AHEAD).reshape(-1, STEP_WORDS)
+        count, self._reading = self._reading, min(2 * self._reading, MOST_AHEAD)
+        words = self._words.words(STEP_WORDS * self._arrived, STEP_WORDS * count).reshape(-1, STEP_WORDS)
         self._kinds = words[::-1, 0].tolist()
         self._picks = words[::-1, 1].tolist()
 
@@ -225,3 +227,4 @@ class PureWalk:
         self._opens, self._values, self._work = list(opens), list(values), list(work)
         self._base, self._head = self._arrived - len(work), 0
         self._kinds, self._picks = [], []
+        self._reading = FIRST_AHEAD

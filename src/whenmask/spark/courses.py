@@ -14,7 +14,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from whenmask.columns import Columns
-from whenmask.keystream import Context, Key, Keystream, Series
+from whenmask.keystream import Key, Keystreams, Series
 from whenmask.mechanisms import Temporal
 from whenmask.sampler import Walk
 from whenmask.spark.pools import SHIFT, Numbers, unsound
@@ -81,8 +81,16 @@ class Flow:
 
     def walk(self, series: Series, part: int) -> Walk:
         """Start a series, or a further part of one that had ended."""
-        run = self.run if part == 0 else f"{self.run}, part {part + 1}"
-        return self.mechanism.walk(Keystream(self.key, Context(self.mechanism.identity, series, run)))
+        run = self._first_run if part == 0 else self._keystreams(f"{self.run}, part {part + 1}")
+        return self.mechanism.walk(run.of(series))
+
+    def _keystreams(self, run: str) -> Keystreams:
+        return Keystreams(self.key, self.mechanism.identity, run)
+
+    @cached_property
+    def _first_run(self) -> Keystreams:
+        """The keystreams of all series that have not ended yet: keys cost more than a handful of values."""
+        return self._keystreams(self.run)
 
     @cached_property
     def memory(self) -> int | None:
