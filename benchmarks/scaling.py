@@ -14,8 +14,8 @@ from whenmask.mechanisms.temporal import Temporal
 from whenmask.sampler import draw_whole
 
 KEY = Key.for_testing(1)
-# 10^8 values take 800 MB: only if asked for.
-LARGEST = int(os.environ.get("WHENMASK_BENCH_VALUES", "10000000"))
+# 10^8 values take 800 MB: a small machine can ask for fewer.
+LARGEST = int(os.environ.get("WHENMASK_BENCH_VALUES", "100000000"))
 VALUES = tuple(10**e for e in range(4, 9) if 10**e <= LARGEST)
 WINDOWS = (2, 10, 100, 1000, 10_000)
 SERIES = tuple(10**e for e in range(7))
