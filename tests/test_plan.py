@@ -10,9 +10,11 @@ import sys
 import numpy as np
 import pytest
 
-from whenmask import Key, Plan, RanSwitch, StaSwitch, UnitCosts, ideal_law
+from whenmask import Key, Plan, PureSwitch, RanSwitch, StaSwitch, UnitCosts, ideal_law
 from whenmask.errors import DataError, ParameterError, SecretError
+from whenmask.keystream import Context, Keystream
 from whenmask.law import Costs
+from whenmask.sampler import InPlace
 
 MECHANISM = RanSwitch.from_probabilities(q=0.1, window=5)
 KEY = Key.for_testing(3)
@@ -152,3 +154,27 @@ def test_without_a_compiler_the_same_is_drawn() -> None:
     plain = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
     assert plain.stdout.strip() == str(compiled["drawn"])
     assert len(compiled["drawn"]) == 13
+
+
+@pytest.mark.parametrize(
+    "mechanism", [MECHANISM, StaSwitch(4, window=40, calibrate="claim"), PureSwitch(1, window=9)], ids=repr
+)
+def test_a_draw_works_where_its_result_is_wanted(mechanism) -> None:
+    """In place it draws what it draws elsewhere; room that is too small is refused before anything is written."""
+    plan = mechanism.plan(500, key=KEY, run="room").source
+    draw = mechanism.draw(Keystream(KEY, Context(mechanism.identity, None, "room")))
+    assert isinstance(draw, InPlace)
+    source, filled = np.full(500, -7), 0
+    for count in (0, 1, 99, 100, 300):
+        released = draw.push_into(count, source[filled:])
+        assert released.base is source
+        filled += released.size
+    source[filled:] = draw.finish()
+    assert source.tolist() == plan.tolist()
+    draw = mechanism.draw(Keystream(KEY, Context(mechanism.identity, None, "room")))
+    source[:] = -7
+    given = draw.push_into(100, source).size
+    before = source.copy()
+    with pytest.raises(ParameterError, match=f"got {99 - given + 10} places for {100 - given + 10} values"):
+        draw.push_into(10, source[given:109])
+    assert source.tolist() == before.tolist()

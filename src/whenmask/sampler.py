@@ -11,6 +11,7 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
+from whenmask.errors import ParameterError
 from whenmask.keystream import Keystream, Keystreams, Series
 
 
@@ -84,7 +85,7 @@ class Together(Protocol):
 
 
 @runtime_checkable
-class InPlace(Protocol):
+class InPlace(Draw, Protocol):
     """A draw that can work where its result is wanted, which spares a copy."""
 
     def push_into(self, count: int, room: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -92,8 +93,19 @@ class InPlace(Protocol):
 
         `room` has a place for every value that has arrived and has no slot yet. It holds what the next call
         needs, which must be given the rest of it.
+
+        Raises:
+            ParameterError: The room is too small.
         """
         ...
+
+
+def checked_room(room: NDArray[np.int64], places: int) -> NDArray[np.int64]:
+    """Return as many places of the room as are needed."""
+    if room.size < places:
+        hint = "it must have a place for every value that has no slot yet"
+        raise ParameterError("`room` is too small", f"{room.size} places for {places} values", hint)
+    return room[:places]
 
 
 def draw_whole(

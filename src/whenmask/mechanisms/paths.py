@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from whenmask.kernels.kinds import FILL, MERGE, NEW, OPEN, STAY, TAKE
 from whenmask.keystream import SPARE, Keystream
 from whenmask.mechanisms.heights import Table
+from whenmask.sampler import checked_room
 
 # Words that one step reads: one for the kind of choice, one for the paths. As many are spare: step t may need the
 # words SPARE + 2t, for the kind, and SPARE + 2t + 1, for the paths.
@@ -49,7 +50,7 @@ class PureDraw:
 
     def push(self, count: int) -> NDArray[np.int64]:
         """Take `count` more values; return the sources of the slots that are decided now."""
-        waiting = int(self._place[1] - self._place[2]) - self._head
+        waiting = self._waiting()
         if self._head + waiting + count > self._work.size:
             # Twice what is needed, so that each slot is copied a bounded number of times.
             self._move(np.empty(2 * (waiting + count), dtype=np.int64))
@@ -57,8 +58,12 @@ class PureDraw:
 
     def push_into(self, count: int, room: NDArray[np.int64]) -> NDArray[np.int64]:
         """Take `count` more values; put the sources of the slots that are decided now into `room`."""
-        self._move(room)
+        self._move(checked_room(room, self._waiting() + count))
         return self._release(count)
+
+    def _waiting(self) -> int:
+        """Return how many values have arrived that have no slot yet."""
+        return int(self._place[1] - self._place[2]) - self._head
 
     def _move(self, room: NDArray[np.int64]) -> None:
         """Go on in other room, with the slots that wait at its beginning."""

@@ -22,6 +22,7 @@ from whenmask.law import WINDOW_HINT, Latency
 from whenmask.mechanisms.calibration import smallest
 from whenmask.mechanisms.temporal import Temporal
 from whenmask.mechanisms.together import Way, draw_together
+from whenmask.sampler import checked_room
 
 ONE = 1 << 64
 # Steps whose words a draw reads ahead.
@@ -200,7 +201,7 @@ class SwitchDraw:
     def push_into(self, count: int, room: NDArray[np.int64]) -> NDArray[np.int64]:
         """Take `count` more values; put the sources of the slots that are decided now into `room`."""
         carried = self._carry.size
-        work = room[: carried + count]
+        work = checked_room(room, carried + count)
         work[:carried] = self._carry
         if carried < self._window - 1:
             self._kernels.lay(work[carried : self._window - 1], self._arrived)
