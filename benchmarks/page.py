@@ -47,6 +47,10 @@ NOTES = {
 }
 
 
+# Modules whose first row is the keystream alone, which all others are compared with.
+COMPARED = ("peers", "switch")
+
+
 def environment() -> dict[str, str]:
     """Return what the numbers depend on."""
     command = ["git", "-C", str(ROOT), "describe", "--always", "--dirty"]
@@ -92,14 +96,17 @@ def section(name: str, rows: list[Row], where: dict[str, str]) -> str:
         folder.mkdir(exist_ok=True)
         (folder / file).write_text(drawn(group), encoding="utf-8")
         lines += [f"![{name}: {title}](figures/{file})", ""]
-    lines += ["| what | best | median | unit | target |", "| --- | ---: | ---: | --- | ---: |"]
+    compared = name in COMPARED
+    head, rule = ("| what | best | median | unit | target |", "| --- | ---: | ---: | --- | ---: |")
+    lines += [head + " best / first |", rule + " ---: |"] if compared else [head, rule]
     for row in rows:
         value = f"{row.value:.3g}"
         if row.target is not None and row.value > row.target:
             value = f"**{value}**"
         median = "" if row.median is None else f"{row.median:.3g}"
         target = "" if row.target is None else f"{row.target:.3g}"
-        lines.append(f"| {row.name} | {value} | {median} | {row.unit} | {target} |")
+        ratio = f"{row.value / rows[0].value:.3g}" if row.unit == rows[0].unit else ""
+        lines.append(f"| {row.name} | {value} | {median} | {row.unit} | {target} |" + f" {ratio} |" * compared)
     return "\n".join([*lines, ""])
 
 

@@ -54,7 +54,7 @@ def test_the_bound_of_the_smallest_case_is_known() -> None:
 
 
 def test_slopes_and_figures() -> None:
-    """A line has its slope; a figure has a curve for each name; a missed target is bold."""
+    """A line has its slope; a figure has a curve for each name."""
     assert slope([(1, 3), (10, 30), (100, 300)]) == pytest.approx(1)
     rows = [
         Row(f"{name}, values {n}", n * 1e-9, "s", 1e-3, None, f"{name} by values", n)
@@ -63,3 +63,19 @@ def test_slopes_and_figures() -> None:
     ]
     assert page.drawn(rows).count("<polyline") == 2
     assert list(page.groups(rows)) == ["values"]
+
+
+def test_a_section_shows_missed_targets_and_ratios() -> None:
+    """A missed target is bold; where peers are compared, a row says how many times the first it is."""
+    where = {"date": "2026-01-01", "commit": "abc", "machine": "one", "disturbance": ""}
+    rows = [
+        Row("keystream", 2.0, "ns", None, 2.5),
+        Row("fast", 3.0, "ns", 4.0, 3.1),
+        Row("slow", 5.0, "ns", 4.0, 5.1),
+        Row("other", 7.0, "s"),
+    ]
+    lines = page.section("peers", rows, where).splitlines()
+    assert "| fast | 3 | 3.1 | ns | 4 | 1.5 |" in lines
+    assert "| slow | **5** | 5.1 | ns | 4 | 2.5 |" in lines
+    assert "| other | 7 |  | s |  |  |" in lines
+    assert "| slow | **5** | 5.1 | ns | 4 |" in page.section("tables", rows, where).splitlines()
