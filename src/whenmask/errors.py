@@ -72,7 +72,7 @@ def positive_number(name: str, value: object, *, hint: str, zero: bool = False) 
     if isinstance(value, bool | str | bytes):
         raise ParameterError(f"`{name}` must be a number", f"{name} of type {type(value).__name__}", hint)
     try:
-        number = float(value)  # type: ignore[arg-type]
+        number = float(value)  # type: ignore[arg-type]  # what it cannot take, it says
     except (TypeError, ValueError, OverflowError):
         raise ParameterError(
             f"`{name}` must be a number", f"{name} of type {type(value).__name__}", hint

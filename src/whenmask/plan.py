@@ -16,7 +16,7 @@ from whenmask.law import Costs
 from whenmask.sampler import InPlace, Sampler
 from whenmask.take import EMPTY, take
 
-# Values drawn at a time: to start reading words costs as much as some thousand of them.
+# Values drawn at a time: to start reading words costs as much as some thousands of them.
 CHUNK = 1 << 17
 
 

@@ -14,7 +14,7 @@ from whenmask.errors import FileError, ParameterError
 try:
     import fcntl
 except ImportError:  # not on Windows: what a killed run leaves there is left for its owner to delete
-    fcntl = None  # type: ignore[assignment]
+    fcntl = None  # type: ignore[assignment]  # a module elsewhere
 
 Format: TypeAlias = Literal["parquet", "csv", "json"]
 

@@ -103,7 +103,7 @@ class Link:
             client.username_pw_set(broker.user, read_password(broker.password_file))
         if broker.tls is not None:
             client.tls_set_context(tls_context(broker.tls))
-        wishes = Properties(PacketTypes.CONNECT)  # type: ignore[no-untyped-call]
+        wishes = Properties(PacketTypes.CONNECT)  # type: ignore[no-untyped-call]  # paho has no types here
         wishes.SessionExpiryInterval = broker.session_seconds
         wishes.ReceiveMaximum = broker.in_flight
         self._client = client

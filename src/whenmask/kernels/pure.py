@@ -27,7 +27,7 @@ from whenmask.kernels.choices import (
     settle_paths,
 )
 from whenmask.kernels.guide import ASK, Guide
-from whenmask.kernels.kinds import CLOSE, FILL, MERGE, NEW, OPEN, STAY, TAKE
+from whenmask.kernels.kinds import CHANGES, CLOSE, FILL, MERGE, NEW, OPEN, STAY, TAKE
 from whenmask.kernels.switch import Flags, settle
 
 Indices: TypeAlias = NDArray[np.int64]
@@ -84,7 +84,7 @@ def list_moves(words: Words, begin: int, steps: int, guide: Guide, height: int, 
             if tied:
                 return height, -1
             kind = np.uint8(chosen)
-            row = np.uint64(np.int64(row) + (chosen == NEW) - (chosen == MERGE) - (chosen == CLOSE))
+            row = np.uint64(np.int64(row) + CHANGES[chosen])
         else:
             row = np.uint64(guide.nexts[cell])
         heads[count + STEP] = i
@@ -164,6 +164,7 @@ def advance(words: Words, spares: Words, guide: Guide, paths: Indices, work: Ind
         steps = min(BLOCK, words.size // 2 - begin)
         reached, count = list_moves(words, begin, steps, guide, height, moves)
         if count >= 0 and place_moves(moves, count, nothing):
+            # As `lay` does, but a slice costs two atomic operations.
             for t in range(first, first + steps):
                 work[np.uint64(t - base)] = t
             make_moves(moves, count, opens, values, work, place)
@@ -303,7 +304,7 @@ def weigh(prefix: Indices, slots: Indices, ends: Indices, logs: NDArray[np.float
         if height >= logs.shape[1]:
             return -np.inf
         total += logs[kind, height]
-        height += (kind == NEW) - (kind in (CLOSE, MERGE))
+        height += CHANGES[kind]
     return total
 
 
